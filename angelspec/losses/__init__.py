@@ -1,0 +1,1 @@
+"""Training objectives of drafters. One equation, one function."""
