@@ -1,0 +1,1 @@
+"""The commands of the ``angelspec`` program, one module each, with a function ``command``."""
