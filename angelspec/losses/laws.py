@@ -1,0 +1,58 @@
+"""The two laws of a draft slot, target p and draft q, for a handful of rows at a time.
+
+p lives on the whole target vocabulary V, q on the draft vocabulary V_d. Given the target's hidden state h and the log-sum-exp over V that
+was captured while the target answered, p(v) = exp(h . W_v - lse) is exact for every v in V_d without touching the other V - V_d columns;
+what p puts outside V_d is one number, `missing = 1 - sum_{v in V_d} p(v)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Laws:
+    """Draft and target law of n slots.
+
+    logits   [n, V_d]  draft logits z
+    log_norm [n]       log sum_v exp z_v
+    q        [n, V_d]  exp(z - log_norm), sums to 1
+    log_p    [n, V_d]  log of the target law on V_d, None when no teacher is used
+    p        [n, V_d]  exp(log_p), sums to 1 - missing
+    labels   [n]       int64 true token as draft id, -1 when V_d does not hold it
+    """
+
+    logits: Tensor
+    log_norm: Tensor
+    q: Tensor
+    log_p: Tensor | None
+    p: Tensor | None
+    labels: Tensor
+
+    @classmethod
+    def of(cls, logits: Tensor, labels: Tensor, log_p: Tensor | None = None) -> Laws:
+        """Laws from draft logits [n, V_d], labels [n] and the target's log-probabilities [n, V_d]."""
+        log_norm = logits.logsumexp(-1)
+        q = (logits - log_norm[:, None]).exp_()
+        return cls(logits, log_norm, q, log_p, None if log_p is None else log_p.exp(), labels)
+
+    @property
+    def covered(self) -> Tensor:
+        """bool [n]: the draft vocabulary holds the label."""
+        return self.labels >= 0
+
+    def label_log_q(self) -> Tensor:
+        """log q(label) [n]; -inf where V_d does not hold the label."""
+        chosen = self.logits.gather(-1, self.labels.clamp_min(0)[:, None])[:, 0] - self.log_norm
+        return chosen.masked_fill(~self.covered, -torch.inf)
+
+    def acceptance(self) -> Tensor:
+        """alpha = sum_{v in V_d} min(p, q) [n]: the probability that rejection sampling accepts a draw of q."""
+        return torch.minimum(self.p, self.q).sum(-1)
+
+    def missing(self) -> Tensor:
+        """Mass of p outside the draft vocabulary [n], an upper bound of 1 - alpha that training cannot remove."""
+        return (1 - self.p.sum(-1)).clamp_min(0)
