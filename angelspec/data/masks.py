@@ -4,10 +4,10 @@ The mask is a *prefix difference*. For the assistant message i let
 
     before = render(messages[:i], generation prompt on),    after = render(messages[:i+1]).
 
-The target wrote exactly what `after` has and `before` has not. Hugging Face's `{% generation %}` tags would say the same,
-but hardly any stock template carries them, and without them a mask of all zeros or all ones comes back silently.
-The difference is taken on *characters*; a token that straddles the border belongs to the generation prompt. Tokenising the
-two texts apart and comparing ids would be wrong wherever the tokenizer merges across the border.
+The target wrote exactly what `after` has and `before` has not. Hugging Face's `{% generation %}` tags would say the
+same, but hardly any stock template carries them, and without them a mask of all zeros or all ones comes back silently.
+The difference is taken on *characters*; a token that straddles the border belongs to the generation prompt. Tokenising
+the two texts apart and comparing ids would be wrong wherever the tokenizer merges across the border.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def mask_conversation(template: ChatTemplate, messages: Sequence[Message], stop_
     Of what the template writes after an answer only the first stop token is supervised: the target emits it and is then
     stopped, so it never writes the line break that follows in ChatML.
 
-    Raises TemplateError when the template rewrites earlier turns (Qwen3 removes their thinking): then no single text holds
-    all answers as they were written. Use one document per answer (`split_turns`).
+    Raises TemplateError when the template rewrites earlier turns (Qwen3 removes their thinking): then no single text
+    holds all answers as they were written. Use one document per answer (`split_turns`).
     """
     check_messages(messages)
     whole = template.render(messages, generation=False)
@@ -65,8 +65,8 @@ def mask_conversation(template: ChatTemplate, messages: Sequence[Message], stop_
         after = template.render(messages[: place + 1], generation=False)
         if not (after.startswith(before) and whole.startswith(after)):
             raise TemplateError(
-                f"The text before assistant message {place} is no prefix of the conversation: this template rewrites what "
-                "it rendered earlier. Build one document per answer (split_turns), in the thinking mode that is served."
+                f"The text before assistant message {place} is no prefix of the conversation: this template rewrites "
+                "what it rendered earlier. Build one document per answer (split_turns)."
             )
         written.append((len(before), len(after)))
     return _mask_characters(template, whole, written, stop_ids)
@@ -87,8 +87,8 @@ def mask_last_turn(template: ChatTemplate, messages: Sequence[Message], stop_ids
     whole = template.render(messages, generation=False)
     if not whole.startswith(before):
         raise TemplateError(
-            "The rendered prompt is no prefix of the rendered conversation. The generation prompt of this template does "
-            f"not match its assistant turns: prompt ends {before[-40:]!r}, conversation goes on "
+            "The rendered prompt is no prefix of the rendered conversation. The generation prompt of this template "
+            f"does not match its assistant turns: prompt ends {before[-40:]!r}, conversation goes on "
             f"{whole[max(0, len(before) - 40) : len(before)]!r}. Check the thinking flag."
         )
     return _mask_characters(template, whole, [(len(before), len(whole))], stop_ids)

@@ -1,8 +1,9 @@
 """Packing: several documents end to end in one row of tokens, and no way to see across the border between two.
 
 Documents are kept apart in three places, and all three are needed: *attention* (a query sees its own document only),
-*positions* (each document starts at 0, so that rotary angles are those of the document alone) and *labels* (the token after
-the last one of a document is no label of it). With them a packed row computes exactly what its documents compute one by one.
+*positions* (each document starts at 0, so that rotary angles are those of the document alone) and *labels* (the token
+after the last one of a document is no label of it). With them a packed row computes exactly what its documents compute
+one by one.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class Document:
 def plan_bins(lengths: Sequence[int], capacity: int) -> list[list[int]]:
     """Which documents share a row: first fit, longest first. Returns indices into `lengths`, every one exactly once.
 
-    First-fit decreasing needs at most 11/9 of the fewest possible rows, plus one. Order inside a row and between rows is
-    fixed by the lengths alone, so that a plan can be made again after a restart.
+    First-fit decreasing needs at most 11/9 of the fewest possible rows, plus one. The plan depends on the lengths
+    alone, so that it can be made again after a restart.
 
     Raises ValueError for a document that is empty or longer than `capacity` (truncate or drop it before).
     """
@@ -83,11 +84,8 @@ def plan_bins(lengths: Sequence[int], capacity: int) -> list[list[int]]:
     bins: list[list[int]] = []
     free: list[int] = []
     for index in order:
-        for place, room in enumerate(free):
-            if lengths[index] <= room:
-                break
-        else:
-            place = len(bins)
+        place = next((place for place, room in enumerate(free) if lengths[index] <= room), len(bins))
+        if place == len(bins):
             bins.append([])
             free.append(capacity)
         bins[place].append(index)

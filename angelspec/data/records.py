@@ -1,12 +1,13 @@
 """Answers on disk: one parquet file per shard, and beside it what the target computed while it read and wrote them.
 
     answers-00000.parquet          one row per answer; the run key is in the file's metadata
-    features-00000.safetensors     features [M, T, H] bf16, final_hidden [M, H] bf16, lse [M] float32, offsets [docs + 1] int64
+    features-00000.safetensors     features [M, T, H] and final_hidden [M, H] bfloat16, lse [M] float32,
+                                   offsets [docs + 1] int64
 
-Document i of the feature file is row i of the parquet file, and owns the rows offsets[i] to offsets[i+1]. Row t of a document is
-the target's state after reading token t of prompt + response; the last token was never fed, so a document of n tokens has
-n - 1 rows. The feature file is written first and the parquet file last, each under a temporary name and then renamed: a
-parquet file that exists belongs to a whole shard.
+Document i of the feature file is row i of the parquet file, and owns the rows offsets[i] to offsets[i+1]. Row t of a
+document is the target's state after reading token t of prompt + response; the last token was never fed, so a document
+of n tokens has n - 1 rows. The feature file is written first and the parquet file last, each under a temporary name and
+then renamed: a parquet file that exists belongs to a whole shard.
 """
 
 from __future__ import annotations
@@ -140,9 +141,7 @@ def read_run_key(folder: str | Path, index: int) -> dict[str, Any]:
         metadata = pq.read_schema(path).metadata or {}
         return json.loads(metadata[RUN_KEY.encode()])
     except (pa.ArrowInvalid, OSError, KeyError, ValueError) as error:
-        raise ShardError(
-            f"{path} is no whole shard of answers ({error}). Delete it; the next run makes it again."
-        ) from error
+        raise ShardError(f"{path} is no whole shard of answers ({error}). Delete it and run again.") from error
 
 
 def read_records(folder: str | Path, index: int) -> list[AnswerRecord]:
@@ -151,11 +150,9 @@ def read_records(folder: str | Path, index: int) -> list[AnswerRecord]:
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as error:
-        raise ShardError(f"{path} cannot be read ({error}). Delete it; the next run makes it again.") from error
+        raise ShardError(f"{path} cannot be read ({error}). Delete it and run again.") from error
     if table.schema.names != SCHEMA.names:
-        raise ShardError(
-            f"{path} has columns {table.schema.names}; expected {SCHEMA.names}. Was it made by another version?"
-        )
+        raise ShardError(f"{path} has columns {table.schema.names}; expected {SCHEMA.names}. Delete it and run again.")
     return [_record(row) for row in table.to_pylist()]
 
 
@@ -171,13 +168,11 @@ class FeatureShard:
             rows = self._file.get_slice("features").get_shape()[0]
         except (SafetensorError, OSError, KeyError, ValueError) as error:
             raise ShardError(
-                f"{self.path} is missing or broken ({error}). Delete {answers_path(folder, index).name} beside it; the next "
-                "run makes both again."
+                f"{self.path} is missing or broken ({error}). Delete {answers_path(folder, index).name} beside it "
+                "and run again: both are made anew."
             ) from error
         if self.offsets[-1] != rows:
-            raise ShardError(
-                f"{self.path} has {rows} rows but its offsets end at {self.offsets[-1]}; delete the shard."
-            )
+            raise ShardError(f"{self.path} has {rows} rows but its offsets end at {self.offsets[-1]}; delete it.")
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
@@ -214,9 +209,7 @@ class AnswerStore:
                 self._features[index] = self._open_features(index, records)
         modes = {json.dumps({**key, "prompts": None}, sort_keys=True) for key in self.run_keys}
         if len(modes) > 1:
-            raise ShardError(
-                f"{folder} mixes answers of {len(modes)} different runs (target, sampling or template differ)."
-            )
+            raise ShardError(f"{folder} mixes answers of {len(modes)} runs (target, sampling or template differ).")
 
     def __len__(self) -> int:
         return len(self.records)
@@ -240,9 +233,7 @@ class AnswerStore:
         expected = [max(record.length - 1, 0) for record in records]
         found = [end - start for start, end in zip(shard.offsets, shard.offsets[1:], strict=False)]
         if found != expected or shard.run_key != self.run_keys[-1]:
-            raise ShardError(
-                f"{shard.path} does not belong to the answers beside it. Delete both; the next run makes them again."
-            )
+            raise ShardError(f"{shard.path} does not belong to the answers beside it. Delete both and run again.")
         return shard
 
 
@@ -251,8 +242,8 @@ def _check_rows(index: int, record: AnswerRecord, row: TargetRows) -> None:
     found = {len(row.features), len(row.final_hidden), len(row.lse)}
     if found != {expected}:
         raise ShardError(
-            f"Shard {index}: answer {record.id} turn {record.turn} has {record.length} tokens and needs {expected} target rows; "
-            f"it has {sorted(found)}."
+            f"Shard {index}: answer {record.id} turn {record.turn} has {record.length} tokens and needs "
+            f"{expected} target rows; it has {sorted(found)}."
         )
 
 

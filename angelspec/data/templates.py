@@ -1,7 +1,7 @@
 """The chat template: the one way in which messages become text and token ids.
 
 Training, regeneration and serving must show the target the same bytes: a thinking flag or a system prompt that differs
-between them costs a quarter of the acceptance (AngelSpec, arXiv 2607.25852, measures 4.79 against 3.29 accepted tokens).
+between them costs a third of the acceptance (AngelSpec, arXiv 2607.25852, measures 4.79 against 3.29 tokens a round).
 So the flag and the system prompt live in one frozen object, whose `identity` is part of the run key of every answer.
 """
 
@@ -25,7 +25,7 @@ class ChatTemplate:
     """A tokenizer's chat template together with the mode in which the target is served.
 
     thinking: True or False is handed to the template as `enable_thinking`; None leaves the template's own default.
-    system: a system prompt put in front of every conversation that has none of its own; None leaves the template's default.
+    system: a system prompt put in front of conversations that have none; None leaves the template's default.
     """
 
     tokenizer: Any
