@@ -1,7 +1,7 @@
 """Ragged attention behind transformers' attention registry, so that no modelling file is forked.
 
-A model whose ``config._attn_implementation`` is ``angelspec_ragged`` calls :func:`ragged_attention_forward` in every layer.
-It writes the new keys and values into the cache and hands over to the backend named in the context: ``torch``
+A model whose ``config._attn_implementation`` is ``angelspec_ragged`` calls :func:`ragged_attention_forward` in every
+layer. It writes the new keys and values into the cache and hands over to the backend named in the context: ``torch``
 here, others by one line, ``BACKENDS["cpu"] = function``.
 
 No mask function is registered under the name, on purpose: transformers then skips mask building altogether (with one
@@ -77,7 +77,7 @@ def ragged_attention_forward(
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
-    """The function transformers calls: query [1, heads, n, hd], key and value [1, kv_heads, n, hd] -> [1, n, heads, hd].
+    """What transformers calls: query [1, heads, n, hd], key and value [1, kv_heads, n, hd] -> [1, n, heads, hd].
 
     Raises:
         ValueError: when the model is called without a ragged context, or asks for something that changes the softmax.

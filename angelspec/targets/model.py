@@ -13,7 +13,8 @@ from angelspec.targets import attention
 from angelspec.targets.cache import KVCache
 from angelspec.targets.ragged import build_context
 from angelspec.targets.rows import Forward, Rows
-from angelspec.targets.support import UnsupportedTarget, attention_windows, check_supported
+from angelspec.targets.spec import UnsupportedTarget
+from angelspec.targets.support import attention_windows, check_supported
 
 
 @dataclass(frozen=True)
@@ -49,8 +50,8 @@ class TargetDims:
 def default_layer_ids(num_layers: int, count: int) -> tuple[int, ...]:
     """``count`` decoder layers spread from layer 1 to the third last: round(1 + i * (num_layers - 4) / (count - 1)).
 
-    Layer id k is the OUTPUT of decoder layer k, ``hidden_states[k + 1]`` in transformers' numbering. The rule is that of
-    DFlash (arXiv 2602.06036) as released: 30 layers and 5 features give 1, 8, 14, 20, 27 (halves round to even).
+    Layer id k is the OUTPUT of decoder layer k, ``hidden_states[k + 1]`` in transformers' numbering. The rule is that
+    of DFlash as released (github.com/z-lab/dflash): 30 layers and 5 features give 1, 8, 14, 20, 27.
 
     Raises:
         ValueError: when the layers are too few for ``count`` different ids.
@@ -98,7 +99,7 @@ class Target:
         self._taps = _LayerTaps(self.layers)
 
     def new_cache(self, slots: int, max_len: int) -> KVCache:
-        """An empty cache for ``slots`` sequences of at most ``max_len`` positions (at most what the model was made for)."""
+        """An empty cache for ``slots`` sequences of at most ``max_len`` positions (what the model was made for)."""
         limit = getattr(self.config, "max_position_embeddings", None)
         if limit is not None and max_len > limit:
             raise ValueError(f"max_len {max_len} is beyond the target's {limit} positions; use at most that")

@@ -23,7 +23,7 @@ class Segment:
     Attributes:
         slots: a slice of the cache (a view), or int64 [R] (a copy) when the slots lie too far apart.
         shape: (R, M, C).
-        gather: int64 [R*M], the row of the pass in each padded place (0 where there is none); None when it is the identity.
+        gather: int64 [R*M], the row of the pass in each padded place (0 where there is none); None for the identity.
         rows, places: int64 [k], which rows of the pass this segment answers and where they lie among the R*M places.
         masks: additive masks [R, 1, M*group, C] by sliding window (None = full attention); a query head group
             shares its key head, so that its queries are folded into the rows.
@@ -45,7 +45,7 @@ class RaggedContext:
         cache: the KV cache written and read.
         slots, positions: int64 [n] on the target's device.
         cache_rows: int64 [n], slot * max_len + position: the row's place in the flattened cache.
-        group_slots, group_rows, group_starts: int64 [R] on the CPU: per request its slot, its number of rows, its first row.
+        group_slots, group_rows, group_starts: int64 [R] on the CPU, per request: slot, number of rows, first row.
         max_context: largest number of visible positions (last position + 1) over all rows.
         backend: which attention implementation reads this (``torch``, or a name registered in attention.py).
         segments: the padded calls of the ``torch`` backend; empty for the others.

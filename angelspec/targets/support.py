@@ -6,10 +6,7 @@ from typing import Any
 
 from torch import nn
 
-
-class UnsupportedTarget(ValueError):
-    """The model does something that Target.forward would leave out or get wrong."""
-
+from angelspec.targets.spec import UnsupportedTarget
 
 # Config fields that change logits or attention outside the path Target.forward takes, with their neutral values.
 _MUST_BE_NEUTRAL = {
