@@ -82,7 +82,7 @@ def load() -> None:
 
     @torch.library.register_fake("angelspec_cpu::packed_linear")
     def _(x: torch.Tensor, packed: torch.Tensor, width: int) -> torch.Tensor:
-        return x.new_empty(x.shape[0], width)
+        return x.new_empty(*x.shape[:-1], width)
 
     @torch.library.register_fake("angelspec_cpu::ragged_attention")
     def _(q, k, v, k_cache, v_cache, slots, positions, scale, window) -> torch.Tensor:  # type: ignore[no-untyped-def]

@@ -10,18 +10,27 @@ namespace {
 
 using at::Tensor;
 
-// x [rows, K] float32, packed [panels, K, LANES] int32, width = columns of y -> y [rows, width] float32
+// x [..., K] float32; packed [panels, K, LANES] int32 (bfloat16 pairs) or [panels, K, 2 LANES] float32; width = columns of y
+// -> y [..., width] float32
 Tensor packed_linear(const Tensor& x, const Tensor& packed, int64_t width) {
-    TORCH_CHECK(x.dim() == 2 && x.scalar_type() == at::kFloat && x.is_contiguous(),
-                "packed_linear: x must be contiguous float32 [rows, K], given ", x.sizes(), " ", x.scalar_type());
-    const int64_t panels = (width + linear::PANEL - 1) / linear::PANEL;
-    TORCH_CHECK(packed.dim() == 3 && packed.scalar_type() == at::kInt && packed.is_contiguous() && packed.size(0) == panels &&
-                    packed.size(1) == x.size(1) && packed.size(2) == LANES,
-                "packed_linear: weights packed for another shape: expected [", panels, ", ", x.size(1), ", ", LANES, "], given ",
-                packed.sizes());
-    Tensor y = at::empty({x.size(0), width}, x.options());
-    linear::run(x.const_data_ptr<float>(), x.size(0), x.size(1), reinterpret_cast<const uint32_t*>(packed.const_data_ptr<int32_t>()),
-                y.mutable_data_ptr<float>(), width);
+    TORCH_CHECK(x.dim() >= 1 && x.scalar_type() == at::kFloat && x.is_contiguous(),
+                "packed_linear: x must be contiguous float32 [..., K], given ", x.sizes(), " ", x.scalar_type());
+    const bool pairs = packed.scalar_type() == at::kInt;
+    const int64_t depth = x.size(-1), rows = x.numel() / std::max<int64_t>(depth, 1), panels = (width + linear::PANEL - 1) / linear::PANEL;
+    const int64_t words = pairs ? LANES : linear::PANEL;
+    TORCH_CHECK((pairs || packed.scalar_type() == at::kFloat) && packed.is_contiguous() &&
+                    packed.sizes() == at::IntArrayRef({panels, depth, words}),
+                "packed_linear: weights packed for another shape: expected [", panels, ", ", depth, ", ", words, "], given ",
+                packed.sizes(), " ", packed.scalar_type());
+    std::vector<int64_t> shape(x.sizes().begin(), x.sizes().end());
+    shape.back() = width;
+    Tensor y = at::empty(shape, x.options());
+    const float* input = x.const_data_ptr<float>();
+    float* output = y.mutable_data_ptr<float>();
+    if (pairs)
+        linear::run(input, rows, depth, reinterpret_cast<const uint32_t*>(packed.const_data_ptr<int32_t>()), output, width);
+    else
+        linear::run(input, rows, depth, packed.const_data_ptr<float>(), output, width);
     return y;
 }
 
@@ -33,6 +42,19 @@ void check_rows(const Tensor& slots, const Tensor& positions, const Tensor& cach
     for (int64_t i = 0; i < rows; i++)
         TORCH_CHECK(slot[i] >= 0 && slot[i] < cache.size(0) && position[i] >= 0 && position[i] < cache.size(1), "ragged_attention: row ",
                     i, " has slot ", slot[i], " and position ", position[i], ", outside the cache ", cache.sizes());
+}
+
+// Calls f with dim / LANES as a constant.
+template <typename F>
+void by_head_size(int64_t dim, const F& f) {
+    switch (dim) {
+        case 16: return f(std::integral_constant<int, 16 / LANES>{});
+        case 32: return f(std::integral_constant<int, 32 / LANES>{});
+        case 64: return f(std::integral_constant<int, 64 / LANES>{});
+        case 96: return f(std::integral_constant<int, 96 / LANES>{});
+        case 128: return f(std::integral_constant<int, 128 / LANES>{});
+        default: TORCH_CHECK(false, "ragged_attention: head size ", dim, " is not built; expected 16, 32, 64, 96 or 128");
+    }
 }
 
 // q [rows, heads, dim], k and v [rows, kv_heads, dim] float32; caches [slots, max_len, kv_heads, dim] float32 or bfloat16;
@@ -49,13 +71,14 @@ Tensor ragged_attention(const Tensor& q, const Tensor& k, const Tensor& v, Tenso
     TORCH_CHECK(k_cache.is_contiguous() && v_cache.is_contiguous() && k_cache.scalar_type() == v_cache.scalar_type(),
                 "ragged_attention: the two caches must be contiguous and of one type");
     const attention::Shape shape{q.size(1), k.size(1), q.size(1) / k.size(1), q.size(2), k_cache.size(1), window, float(scale)};
-    TORCH_CHECK(shape.dim % LANES == 0 && shape.dim <= attention::MAX_HEAD, "ragged_attention: head size ", shape.dim,
-                " must be a multiple of ", LANES, " up to ", attention::MAX_HEAD);
     check_rows(slots, positions, k_cache, q.size(0));
     Tensor out = at::empty(q.sizes(), q.options());
     const auto call = [&](auto* keys, auto* values) {
-        attention::run(q.const_data_ptr<float>(), k.const_data_ptr<float>(), v.const_data_ptr<float>(), keys, values,
-                       slots.const_data_ptr<int64_t>(), positions.const_data_ptr<int64_t>(), q.size(0), shape, out.mutable_data_ptr<float>());
+        by_head_size(shape.dim, [&](auto vectors) {
+            attention::run<vectors()>(q.const_data_ptr<float>(), k.const_data_ptr<float>(), v.const_data_ptr<float>(), keys, values,
+                                      slots.const_data_ptr<int64_t>(), positions.const_data_ptr<int64_t>(), q.size(0), shape,
+                                      out.mutable_data_ptr<float>());
+        });
     };
     if (k_cache.scalar_type() == at::kFloat)
         call(k_cache.mutable_data_ptr<float>(), v_cache.mutable_data_ptr<float>());
