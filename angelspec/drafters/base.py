@@ -6,7 +6,7 @@ names them instead. A drafter is usable only after `borrow`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import functools
 from typing import Generic, TypeVar
 
 import torch
@@ -19,18 +19,28 @@ from angelspec.training.types import DraftHead
 Config = TypeVar("Config", bound=DrafterConfig)
 
 
-@dataclass(frozen=True)
 class Borrowed:
     """Frozen parts of the target. Not an nn.Module, so that the drafter does not own what is in it.
 
-    embed  the target's embedding module (it may scale what it looks up)
-    head   rows of the LM head for the losses
-    logits the same rows as a module: hidden [.., H] -> logits [.., V_d]
+    embed   the target's embedding module (it may scale what it looks up)
+    logits  the LM head as a module, hidden [.., H] -> logits [.., V_d]: the target's own, or one of the same kind over the
+            rows d2t (a target whose linear layers are packed for a CPU gets a packed one)
     """
 
-    embed: nn.Module
-    head: DraftHead
-    logits: nn.Module
+    def __init__(self, embed_tokens: nn.Module, lm_head: nn.Module, d2t: Tensor | None) -> None:
+        self.embed, self.logits, self._lm_head, self._d2t = embed_tokens, lm_head, lm_head, d2t
+        plain = type(lm_head) is nn.Linear
+        if d2t is not None:
+            rows = lm_head.weight.detach()[d2t].contiguous()
+            self.logits = nn.Linear(rows.shape[1], rows.shape[0], bias=False, device="meta")
+            self.logits.weight = nn.Parameter(rows, requires_grad=False)
+            self.logits = self.logits if plain else type(lm_head)(self.logits)
+        self.dtype = lm_head.weight.dtype if plain else torch.float32  # what `logits` wants to be fed
+
+    @functools.cached_property
+    def head(self) -> DraftHead:
+        """The same rows as a matrix, for the losses."""
+        return DraftHead.restrict(self._lm_head.weight, self._d2t)
 
 
 class NeuralDrafter(nn.Module, Generic[Config]):
@@ -54,20 +64,15 @@ class NeuralDrafter(nn.Module, Generic[Config]):
     def borrow(self, embed_tokens: nn.Module, lm_head: nn.Module) -> None:
         """Take the target's embedding and LM head. Raises ValueError for another shape or a head with a bias."""
         c = self.config
-        weight = lm_head.weight.detach()
-        if tuple(weight.shape) != (c.vocab_size, c.hidden_size):
+        found = (lm_head.out_features, lm_head.in_features)
+        if found != (c.vocab_size, c.hidden_size):
             raise ValueError(
-                f"The target's LM head is {tuple(weight.shape)}, this drafter was made for {(c.vocab_size, c.hidden_size)}:"
-                " it belongs to another target."
+                f"The target's LM head is {found}, this drafter was made for {(c.vocab_size, c.hidden_size)}: it belongs to"
+                " another target."
             )
-        if getattr(lm_head, "bias", None) is not None:
+        if lm_head.bias is not None:
             raise ValueError("The target's LM head has a bias; drafters and their losses know heads without one only.")
-        head = DraftHead.restrict(weight, self.d2t)
-        logits = lm_head
-        if self.d2t is not None:
-            logits = nn.Linear(c.hidden_size, c.draft_vocab_size, bias=False, device="meta")
-            logits.weight = nn.Parameter(head.weight, requires_grad=False)
-        self._borrowed = Borrowed(embed_tokens, head, logits)
+        self._borrowed = Borrowed(embed_tokens, lm_head, self.d2t)
 
     @property
     def head(self) -> DraftHead:
@@ -81,7 +86,7 @@ class NeuralDrafter(nn.Module, Generic[Config]):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """Logits [.., V_d] of hidden states [.., H] through the borrowed head."""
-        return self._parts.logits(hidden.to(self.head.weight.dtype))
+        return self._parts.logits(hidden.to(self._parts.dtype))
 
     def to_target_ids(self, draft_ids: Tensor) -> Tensor:
         """Target ids of draft ids."""

@@ -77,18 +77,17 @@ class BlockLayout:
 
 
 def candidate_anchors(batch: PackedBatch, proposals: int = 1) -> Tensor:
-    """Rows that may be anchors: tokens the target wrote, with a context and at least `proposals` supervised labels.
+    """Rows that may be anchors: they have a context, and the next `proposals` tokens were written by the target.
 
-    AngelSpec asks for a whole block (proposals = B-1). With 1, the ends of short answers are trained on as well: their
-    blocks have invalid slots.
+    The last token of the prompt is one of them: it is the first anchor of every request. AngelSpec asks for a whole block
+    (proposals = B-1). With 1, the ends of answers are trained on as well: their blocks have invalid slots.
     """
-    eligible = batch.supervised & (batch.positions > 0)
-    follows = eligible.clone()
+    eligible = batch.positions > 0
     for step in range(1, proposals + 1):
-        same = torch.zeros_like(follows)
-        same[:-step] = (batch.documents[step:] == batch.documents[:-step]) & batch.supervised[step:]
-        follows &= same
-    return follows.nonzero().squeeze(1)
+        follows = torch.zeros_like(eligible)
+        follows[:-step] = (batch.documents[step:] == batch.documents[:-step]) & batch.supervised[step:]
+        eligible &= follows
+    return eligible.nonzero().squeeze(1)
 
 
 def sample_anchors(candidates: Tensor, count: int, generator: torch.Generator) -> Tensor:
