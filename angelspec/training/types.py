@@ -78,8 +78,7 @@ class DraftHidden:
     valid        [C, N]     bool; a chain is valid up to its first False and not beyond. Labels and rows of invalid slots are arbitrary
                             but in range.
 
-    Block drafters: chain = anchor a, slot k = 1..N: label tokens[a+k], teacher row a+k-1.
-    MTP: chain = position j, depth d = 0..D-1: label tokens[j+2+d], teacher row j+1+d (stack the depths on dim 1).
+    Chain c belongs to anchor c. Slot k = 1..N of the chain with anchor a: label tokens[a+k], teacher row a+k-1. For MTP slot k is depth k-1.
     """
 
     hidden: Tensor
@@ -95,5 +94,5 @@ class TrainableDrafter(Protocol):
     head: DraftHead
 
     def training_forward(self, batch: PackedBatch, anchors: Tensor) -> DraftHidden:
-        """Draft from every anchor [A] (rows of the batch, increasing). MTP drafts at every position and may ignore `anchors`."""
+        """Draft from every anchor [A] (rows of the batch, increasing): chain c of the result starts at anchor c."""
         ...
