@@ -1,0 +1,1 @@
+"""Lossless decoding of ragged batches: propose, allocate, verify, commit."""

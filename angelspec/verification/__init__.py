@@ -1,0 +1,1 @@
+"""How many rows to verify: policies, and what they need to know."""
