@@ -1,8 +1,8 @@
 """angelspec: co-specialised draft models and adaptive verification for lossless speculative decoding.
 
-The Triton sources live in the top-level folder ``kernels/`` of the repository and are imported as
-``angelspec.kernels``. A wheel or an editable install maps them there (``package-dir`` in pyproject.toml); for a bare
-checkout the finder below does, so that ``python -c "import angelspec.kernels"`` works at the root with nothing installed.
+The kernels live in the top-level folder ``kernels/`` of the repository and are imported as ``angelspec.kernels``. A
+wheel or an editable install maps them there (``package-dir`` in pyproject.toml); for a bare checkout the finder below
+does, so that ``python -c "import angelspec.kernels"`` works at the root with nothing installed.
 """
 
 from __future__ import annotations

@@ -46,7 +46,9 @@ def read_lock(path: str | Path) -> list[Pin]:
             continue
         match = re.fullmatch(r"([A-Za-z0-9._-]+)==([^\s;]+)(?:\s*;\s*(.+))?", line.strip())
         if match is None:
-            raise ValueError(f"{Path(path).name}, line {number}: {line!r} is not 'name==version' with an optional marker")
+            raise ValueError(
+                f"{Path(path).name}, line {number}: {line!r} is not 'name==version' with an optional marker"
+            )
         pins.append(Pin(normalised(match[1]), match[2], match[3]))
     return pins
 
