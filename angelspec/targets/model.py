@@ -51,7 +51,7 @@ def default_layer_ids(num_layers: int, count: int) -> tuple[int, ...]:
     """``count`` decoder layers spread from layer 1 to the third last: round(1 + i * (num_layers - 4) / (count - 1)).
 
     Layer id k is the OUTPUT of decoder layer k, ``hidden_states[k + 1]`` in transformers' numbering. The rule is that
-    of DFlash as released (github.com/z-lab/dflash): 30 layers and 5 features give 1, 8, 14, 20, 27.
+    of AngelSpec's released drafters (arXiv 2607.25852): 36 layers and 5 features give 1, 9, 17, 25, 33.
 
     Raises:
         ValueError: when the layers are too few for ``count`` different ids.
@@ -67,7 +67,8 @@ class Target:
     """A causal LM and its tokenizer. Weights are read-only; all state lives in the KV caches the caller holds."""
 
     def __init__(
-        self, model: nn.Module, tokenizer: Any, identity: Mapping[str, str], *, backend: str = "torch"
+        self, model: nn.Module, tokenizer: Any, identity: Mapping[str, str], *, backend: str = "torch",
+        cache_dtype: torch.dtype | None = None,
     ) -> None:
         """Switch ``model`` (any supported transformers causal LM, in eval mode) to the ragged attention.
 
@@ -92,6 +93,9 @@ class Target:
         self.final_norm: nn.Module = model.base_model.norm
         self.device: torch.device = self.embed_tokens.weight.device
         self.dtype: torch.dtype = self.final_norm.weight.dtype
+        self.cache_dtype = cache_dtype or self.dtype
+        self.compile_seconds = 0.0  # spent by load_target on compiling for this process; 0 when the cache had it
+        self.compiled = False
         self.eos_ids = _eos_ids(model, tokenizer)
         self.windows = attention_windows(model.config)
         if backend != "torch" and self.windows != (None,):
@@ -105,7 +109,7 @@ class Target:
             raise ValueError(f"max_len {max_len} is beyond the target's {limit} positions; use at most that")
         d = self.dims
         return KVCache.allocate(
-            d.num_layers, slots, max_len, d.num_kv_heads, d.head_dim, dtype=self.dtype, device=self.device
+            d.num_layers, slots, max_len, d.num_kv_heads, d.head_dim, dtype=self.cache_dtype, device=self.device
         )
 
     @torch.no_grad()
@@ -131,12 +135,12 @@ class Target:
         heads_per_kv = self.dims.num_heads // self.dims.num_kv_heads
         context = build_context(rows, cache, backend=self.backend, heads_per_kv=heads_per_kv, windows=self.windows)
         self._taps.select(layer_ids)
+        tokens, n = rows.tokens.to(self.device), len(rows)
+        if self.compiled and n == 1:  # a compiled layer takes at least two rows; the second one repeats the first
+            tokens, context = tokens.repeat(2), context.repeated(2)
         hidden = self.model.base_model(
-            input_ids=rows.tokens.to(self.device).unsqueeze(0),
-            position_ids=context.positions.unsqueeze(0),
-            use_cache=False,
-            ragged=context,
-        ).last_hidden_state[0]
+            input_ids=tokens.unsqueeze(0), position_ids=context.positions.unsqueeze(0), use_cache=False, ragged=context
+        ).last_hidden_state[0, :n]
         wanted = hidden if logit_rows is None else hidden.index_select(0, logit_rows.to(self.device))
         logits = self.lm_head(wanted)
         return Forward(
@@ -182,7 +186,7 @@ class _LayerTaps:
         """Features [n, T, H] of the pass that just ran; the references to the layers' outputs are dropped."""
         if not self._ids:
             return like.new_empty(like.shape[0], 0, like.shape[1])
-        features = torch.stack([self._captured[k][0] for k in self._ids], dim=1)
+        features = torch.stack([self._captured[k][0, : like.shape[0]] for k in self._ids], dim=1)
         self._captured.clear()
         return features
 

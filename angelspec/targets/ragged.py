@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 
 import torch
@@ -61,6 +62,32 @@ class RaggedContext:
     max_context: int
     backend: str
     segments: tuple[Segment, ...] = field(default=())
+
+    def repeated(self, times: int) -> RaggedContext:
+        """The same rows ``times`` times over, for backends that read slots and positions only."""
+        return dataclasses.replace(self, slots=self.slots.repeat(times), positions=self.positions.repeat(times))
+
+    def layer_cache(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """Keys and values [slots, max_len, kv_heads, head_dim] of one layer."""
+        return self.cache.k[layer], self.cache.v[layer]
+
+
+@dataclass(frozen=True)
+class LayerContext:
+    """The part of a RaggedContext that one layer's attention reads on the ``cpu`` backend, as plain tensors.
+
+    A compiled layer is shared by all layers of a model, so that it cannot look its cache up by a layer number.
+    """
+
+    k: torch.Tensor
+    v: torch.Tensor
+    slots: torch.Tensor
+    positions: torch.Tensor
+    backend: str = "cpu"
+
+    def layer_cache(self, layer: int) -> tuple[torch.Tensor, torch.Tensor]:
+        """This layer's keys and values, whatever its number."""
+        return self.k, self.v
 
 
 def build_context(
