@@ -16,6 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
+from angelspec.jobs import skip_uri_grammar
+
 SCALES = ("smoke", "laptop", "reference", "overnight", "gpu", "paper")
 SPLITS = ("train", "eval")
 _YAML_STRING_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)[eE][+-]?\d+")
@@ -169,6 +171,7 @@ def build_config(raw: Mapping[str, Any]) -> Config:
 
 def schema_error(raw: Mapping[str, Any], schema: Mapping[str, Any]) -> str | None:
     """The most telling violation of a JSON schema (draft 2020-12) as one line, or None."""
+    skip_uri_grammar()
     import jsonschema
 
     error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(schema).iter_errors(raw))

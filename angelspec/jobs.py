@@ -61,6 +61,14 @@ def use_threads(threads: int) -> None:
         os.environ[name] = str(threads)
 
 
+def skip_uri_grammar() -> None:
+    """Keep jsonschema from building its URI grammar on import: it takes seconds per process and is never used here.
+
+    jsonschema treats the grammar package as optional. Call before papermill, nbformat or jsonschema is imported.
+    """
+    sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
+
+
 def is_alive(pid: int) -> bool:
     """Whether a process of that id exists and is not a zombie (a zombie holds nothing any more)."""
     try:

@@ -27,7 +27,17 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # a bare checkout has nothing installed
 
-from angelspec.jobs import PARENT, Heartbeat, LockBusy, die_with_parent, exclusive, is_alive, machine, use_threads  # noqa: E402
+from angelspec.jobs import (  # noqa: E402
+    PARENT,
+    Heartbeat,
+    LockBusy,
+    die_with_parent,
+    exclusive,
+    is_alive,
+    machine,
+    skip_uri_grammar,
+    use_threads,
+)
 
 KERNEL, LANGUAGE = "python3", "python"
 HEARTBEAT_S = float(os.environ.get("ANGELSPEC_HEARTBEAT_S", "10"))
@@ -48,6 +58,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     die_with_parent()
     signal.signal(signal.SIGTERM, _stop)
     use_threads(options.threads)
+    skip_uri_grammar()
     try:
         with exclusive(f"{options.executed}.lock") as lock, machine(alone=options.timed):
             run(options, lock)
@@ -172,9 +183,11 @@ def execute(notebook: Any, parameters: dict[str, Any], executed: str | Path, nam
         except papermill.PapermillExecutionError as error:
             reason = f"{error.ename}: {' '.join(error.evalue.split())[:300]}"
             raise NotebookError(f"cell {error.exec_count} failed with {reason}; open {executed} to see it") from None
-        except DeadKernelError:
+        except (DeadKernelError, RuntimeError) as error:  # a RuntimeError if it dies before the first cell
+            if not isinstance(error, DeadKernelError) and "Kernel died" not in str(error):
+                raise
             where = _progress(seen[-1].nb if seen else notebook)
-            raise NotebookError(f"the kernel died at {where} (out of memory, or killed); see {executed}") from None
+            raise NotebookError(f"the kernel died ({where}): out of memory, or killed; see {executed}") from None
         heart.say("done")
     return result
 
@@ -237,7 +250,8 @@ def _progress(notebook: Any) -> str:
             printed = "".join(output.get("text", "") for output in cell.outputs if output.output_type == "stream")
             last = (printed.strip() or cell.source.strip() or " ").splitlines()[-1]
             return f"cell {number}/{len(cells)}: {last[-100:]}"
-    return f"{len(cells)} cells, none running"
+    done = sum(cell.execution_count is not None for cell in cells)
+    return f"{done} of {len(cells)} cells done" if done else "the kernel starts"
 
 
 def _names(names: Any) -> str:

@@ -1,0 +1,196 @@
+"""SIGKILL to Snakemake, to the runner and to the kernel at random moments; then the plain command again.
+
+A miniature workflow: the real runner, the real rule helpers and the real default profile; its notebook writes the first
+half of its output under the final name, waits, and writes the rest, so that a half-written file is the rule when it is
+killed. Every start and end of a notebook is a line in a ledger.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import subprocess
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from .conftest import SNAKEMAKE, environment
+
+SHARDS = 4
+SNAKEFILE = f"""
+include: "workflow/rules/common.smk"
+
+
+rule all:
+    input:
+        "out/joined.txt",
+
+
+rule shard:
+    input:
+        notebook="notebooks/shard.py",
+    output:
+        data="out/shard-{{shard}}.txt",
+        html="out/shard-{{shard}}.html",
+        provenance="out/shard-{{shard}}.json",
+    log:
+        notebook="logs/shard-{{shard}}.ipynb",
+    params:
+        code=code("notebooks/shard.py"),
+        parameters=parameters(shard="{{wildcards.shard}}", data="{{output.data}}"),
+    shell:
+        RUN_NOTEBOOK
+
+
+rule join:
+    input:
+        expand("out/shard-{{shard}}.txt", shard=range({SHARDS})),
+    output:
+        "out/joined.txt",
+    shell:
+        "cat {{input}} > {{output}}"
+"""
+NOTEBOOK = """
+# %% tags=["parameters"]
+shard = "0"
+data = "out/shard-0.txt"
+# %%
+import time
+
+
+def note(word):
+    with open("ledger.txt", "a") as ledger:
+        ledger.write(f"{word} {shard}\\n")
+
+
+note("start")
+# %%
+with open(data, "w") as file:
+    file.write(f"first half of {shard}, ")
+    file.flush()
+    time.sleep(1.0)
+    file.write("second half\\n")
+note("end")
+"""
+
+
+class Run:
+    """One run of ``snakemake --cores 1`` in the background."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.log = folder, folder / f"run-{time.monotonic_ns()}.log"
+        with self.log.open("w") as stream:
+            self.process = subprocess.Popen(
+                [*SNAKEMAKE, "--cores", "1"], cwd=folder, env=environment(), stdout=stream, stderr=subprocess.STDOUT
+            )
+
+    def wait_for(self, what: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 90
+        while not what():
+            assert self.process.poll() is None, f"ended early:\n{self.log.read_text()}"
+            assert time.monotonic() < deadline, f"waited in vain:\n{self.log.read_text()}"
+            time.sleep(0.02)
+
+    def kill(self, whom: str) -> None:
+        for process in processes(self.folder):
+            if role(process) == whom:
+                process.kill()
+
+    def end(self) -> tuple[int, str]:
+        return self.process.wait(timeout=120), self.log.read_text()
+
+    def finished_shards(self) -> set[str]:
+        """Shards that Snakemake itself reported as finished before it was killed."""
+        text = self.log.read_text()
+        shard_of = dict(re.findall(r"jobid: (\d+)\n(?:    .*\n)*?    wildcards: shard=(\d)", text))
+        return {shard_of[job] for job in re.findall(r"Finished jobid: (\d+) \(Rule: shard\)", text)}
+
+
+def processes(folder: Path) -> list[psutil.Process]:
+    """Everything alive that works in ``folder``, this test apart."""
+    found = []
+    for process in psutil.process_iter():
+        try:
+            if process.pid != os.getpid() and process.status() != "zombie" and Path(process.cwd()) == folder:
+                found.append(process)
+        except (psutil.Error, OSError):
+            continue
+    return found
+
+
+def role(process: psutil.Process) -> str:
+    try:
+        words = " ".join(process.cmdline())
+    except psutil.Error:
+        return "gone"
+    return "kernel" if "ipykernel" in words else "runner" if "run_notebook.py" in words else "snakemake"
+
+
+def nobody_left(folder: Path) -> bool:
+    deadline = time.monotonic() + 5
+    while processes(folder) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not processes(folder)
+
+
+def ledger(folder: Path, word: str) -> list[str]:
+    path = folder / "ledger.txt"
+    lines = path.read_text().splitlines() if path.exists() else []
+    return [line.split()[1] for line in lines if line.startswith(word)]
+
+
+@pytest.fixture
+def miniature(checkout: Path) -> Path:
+    (checkout / "Snakefile").write_text(SNAKEFILE)
+    (checkout / "notebooks" / "shard.py").write_text(NOTEBOOK)
+    return checkout
+
+
+def test_killed_at_random_moments_the_plain_command_finishes(miniature: Path) -> None:
+    chance = random.Random(os.environ.get("ANGELSPEC_KILL_SEED", "20260727"))
+    finished: set[str] = set()
+    for whom in ("snakemake", "runner", "kernel", "snakemake"):
+        starts = len(ledger(miniature, "start"))
+        run = Run(miniature)
+        run.wait_for(lambda before=starts: len(ledger(miniature, "start")) > before)
+        time.sleep(chance.uniform(0.0, 2.5))  # in the first cell, between the halves, rendering, or in the next shard
+        if whom == "kernel":  # one that is there: at this moment a shard may just be ending
+            run.wait_for(lambda: any(role(process) == "kernel" for process in processes(miniature)))
+        run.kill(whom)
+        status, text = run.end()
+        finished |= run.finished_shards()
+        assert status == -signal.SIGKILL if whom == "snakemake" else status != 0, text
+        assert "Traceback" not in text
+        assert nobody_left(miniature), f"after {whom} was killed: {[p.cmdline() for p in processes(miniature)]}"
+
+    before = ledger(miniature, "start")
+    run = Run(miniature)
+    status, text = run.end()
+    assert status == 0, text
+    again = ledger(miniature, "start")[len(before) :]
+    assert not finished & set(again), "a finished shard was done again"
+    for shard in finished:
+        assert ledger(miniature, "end").count(shard) == 1
+    whole = "".join(f"first half of {shard}, second half\n" for shard in range(SHARDS))
+    assert (miniature / "out" / "joined.txt").read_text() == whole
+    for shard in range(SHARDS):
+        assert (miniature / "out" / f"shard-{shard}.html").stat().st_size > 100_000
+    left = [path.name for path in miniature.rglob("*") if path.name.endswith((".tmp", ".lock")) and path.is_file()]
+    assert left == [] and nobody_left(miniature)
+
+
+def test_a_second_run_leaves_the_locks_of_a_living_one_alone(miniature: Path) -> None:
+    run = Run(miniature)
+    run.wait_for(lambda: ledger(miniature, "start"))
+    second = Run(miniature)
+    status, text = second.end()
+    assert status == 1 and "LockException" in text, text
+    assert "removed the locks" not in text
+    run.process.send_signal(signal.SIGINT)
+    assert run.end()[0] != 0
+    assert nobody_left(miniature), "Ctrl-C ends everything"
