@@ -8,4 +8,6 @@ when the CPU has no bfloat16 units (measured on two Zen 3 cores, 1 row, 576 x 30
 from angelspec.kernels.cpu.build import CompilerMissing, find_compiler, load
 from angelspec.kernels.cpu.linear import PackedLinear, pack, pack_linears, unpack
 
-__all__ = ["CompilerMissing", "PackedLinear", "find_compiler", "load", "pack", "pack_linears", "unpack"]
+HEAD_SIZES = (16, 32, 64, 96, 128)  # the sizes ragged_attention is built for
+
+__all__ = ["HEAD_SIZES", "CompilerMissing", "PackedLinear", "find_compiler", "load", "pack", "pack_linears", "unpack"]

@@ -46,7 +46,9 @@ def _cpu_features() -> str:
         return platform.processor()
 
 
-def _fingerprint(compiler: str) -> str:
+def fingerprint(compiler: str | None = None) -> str:
+    """Changes with everything that decides the compiled code: sources, flags, compiler, processor, torch."""
+    compiler = compiler or find_compiler() or ""
     folder = Path(__file__).parent
     parts = [(folder / name).read_text() for name in SOURCES]
     version = subprocess.run([compiler, "--version"], capture_output=True, text=True, check=True).stdout
@@ -75,7 +77,7 @@ def load() -> None:
     compiler = find_compiler()
     if compiler is None:
         raise CompilerMissing("the CPU kernels need a C++ compiler (g++ or clang++; or name one in CXX): none was found")
-    library = cache_folder() / f"angelspec_cpu_{_fingerprint(compiler)}.so"
+    library = cache_folder() / f"angelspec_cpu_{fingerprint(compiler)}.so"
     if not library.exists():
         _compile(compiler, library)
     torch.ops.load_library(str(library))
