@@ -110,7 +110,8 @@ def _read_tensors(folder: Path, config: dict[str, Any]) -> dict[str, torch.Tenso
     try:
         with safe_open(path, framework="pt") as file:
             stated = (file.metadata() or {}).get("config_sha256")
-            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 (safe_open is no dict)
+            # Cloned, because tensors inside the file's buffer are not aligned and compute other last bits.
+            tensors = {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 (safe_open is no dict)
     except (OSError, SafetensorError) as error:
         raise DrafterMismatch(f"{path} cannot be read ({error}); save the drafter again.") from error
     if stated != _digest(config):

@@ -51,7 +51,7 @@ class Rotary(nn.Module):
         rope = config.rope_parameters
         if rope["rope_type"] == "default":
             size = int(config.head_dim * rope.get("partial_rotary_factor", 1.0))
-            inv_freq, self.scaling = rope["rope_theta"] ** -(torch.arange(0, size, 2).float() / size), 1.0
+            inv_freq, self.scaling = 1.0 / rope["rope_theta"] ** (torch.arange(0, size, 2).float() / size), 1.0
         else:
             shape = LlamaConfig(
                 hidden_size=config.hidden_size,
