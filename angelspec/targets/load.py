@@ -7,6 +7,7 @@ import warnings
 from pathlib import Path
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from angelspec.device import DevicePolicy
@@ -89,7 +90,7 @@ def load_folder(folder: Path, dtype: torch.dtype) -> tuple[nn.Module, object]:
         )
     except (ValueError, KeyError) as error:
         raise UnsupportedTarget(f"transformers cannot build the model in {folder}: {error}") from error
-    except (OSError, RuntimeError) as error:
+    except (OSError, RuntimeError, SafetensorError) as error:
         raise TargetError(f"the weights in {folder} cannot be read: {error}") from error
     try:
         tokenizer = AutoTokenizer.from_pretrained(folder, **options)
