@@ -37,7 +37,9 @@ def import_closure(*entries: str | Path) -> tuple[str, ...]:
         if file not in seen:
             seen.add(file)
             todo.extend(_imported_files(file))
-    native = {item for file in seen for item in file.parent.iterdir() if item.suffix in _NATIVE and PACKAGE != file.parent}
+    native = {
+        item for file in seen for item in file.parent.iterdir() if item.suffix in _NATIVE and file.parent != PACKAGE
+    }
     return tuple(sorted(str(file) for file in seen | native))
 
 
@@ -48,7 +50,9 @@ def _entry_file(entry: str | Path) -> Path:
                 return file
     file = (ROOT / entry).resolve()
     if not file.is_file():
-        raise FileNotFoundError(f"no source {entry} in this repository; give a file such as {NAME}/io.py or a module name")
+        raise FileNotFoundError(
+            f"no source {entry} in this repository; give a file such as {NAME}/io.py or a module name"
+        )
     return file
 
 
@@ -87,7 +91,9 @@ def _module_files(name: str) -> list[Path]:
     files = []
     for length in range(1, len(parts) + 1):
         inside = parts[1:length]
-        folder = (ROOT if inside[:1] == ["kernels"] and not (PACKAGE / "kernels").is_dir() else PACKAGE).joinpath(*inside)
+        folder = (ROOT if inside[:1] == ["kernels"] and not (PACKAGE / "kernels").is_dir() else PACKAGE).joinpath(
+            *inside
+        )
         for candidate in (folder / "__init__.py", folder.with_suffix(".py")):
             if candidate.is_file():
                 files.append(candidate)

@@ -16,7 +16,10 @@ Run = Callable[..., subprocess.CompletedProcess[str]]
     [
         ("sceed=1", "config: sceed: unknown key, did you mean seed?"),
         ("scale=labtop", "config: scale: 'labtop' is a str, expected one of smoke, laptop,"),
-        ("sampling={temperature: 1e-4}", "config: sampling.temperature: '1e-4' is a str, expected a number; YAML reads"),
+        (
+            "sampling={temperature: 1e-4}",
+            "config: sampling.temperature: '1e-4' is a str, expected a number; YAML reads",
+        ),
         ("seed=-1", "config: seed: -1 is less than the minimum of 0"),
     ],
 )

@@ -76,7 +76,7 @@ def run(options: argparse.Namespace, lock: Path) -> None:
     notebook = read_notebook(options.notebook)
     check_parameters(notebook, parameters)
     with _private_jupyter():
-        executed = execute(notebook, parameters, options.executed, Path(options.notebook).stem)
+        executed = execute(notebook, parameters, options.executed, options.notebook)
     check_outputs([path for path in options.outputs if path not in (options.html, options.provenance)], began_ns)
     from angelspec.io import atomic_write_text
     from angelspec.provenance import write_provenance
@@ -142,7 +142,7 @@ def check_parameters(notebook: Any, parameters: dict[str, Any]) -> None:
         raise NotebookError(f"missing parameter {', '.join(missing)}; the rule passes: {_names(parameters)}")
 
 
-def execute(notebook: Any, parameters: dict[str, Any], executed: str | Path, name: str) -> Any:
+def execute(notebook: Any, parameters: dict[str, Any], executed: str | Path, source: str) -> Any:
     """Run all cells with papermill; the growing notebook is written to ``executed``. Returns the executed notebook.
 
     Raises:
@@ -154,18 +154,19 @@ def execute(notebook: Any, parameters: dict[str, Any], executed: str | Path, nam
     from traitlets.config import Config
 
     class ObservedEngine(NBClientEngine):
-        """papermill's engine; only keeps the manager, from which the heartbeat reads the running cell."""
+        """papermill's engine. Keeps the manager, from which the heartbeat reads the running cell."""
 
         @classmethod
         def execute_managed_notebook(cls, nb_man: Any, kernel_name: str, **kwargs: Any) -> Any:
             seen.append(nb_man)
+            nb_man.nb.metadata.papermill["input_path"] = source  # papermill stores the whole notebook there
             return super().execute_managed_notebook(nb_man, kernel_name, **kwargs)
 
     seen: list[Any] = []
     papermill_engines.register("observed", ObservedEngine)
     Path(executed).parent.mkdir(parents=True, exist_ok=True)
     ipc = {"transport": "ipc"}  # TCP ports of kernels that start together collide now and then
-    with Heartbeat(name, lambda: _progress(seen[-1].nb if seen else notebook), HEARTBEAT_S) as heart:
+    with Heartbeat(Path(source).stem, lambda: _progress(seen[-1].nb if seen else notebook), HEARTBEAT_S) as heart:
         heart.say(f"starts with {os.environ['ANGELSPEC_THREADS']} threads")
         try:
             result = papermill.execute_notebook(

@@ -21,7 +21,7 @@ from typing import TextIO
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))  # a bare checkout has nothing installed
 
-from angelspec.jobs import LockBusy, die_with_parent, exclusive, machine, use_threads  # noqa: E402
+from angelspec.jobs import LockBusy, die_with_parent, exclusive, machine, use_threads
 
 
 class Tee:
