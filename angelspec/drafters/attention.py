@@ -25,7 +25,7 @@ SPARSE = 3  # gathering a slot's keys and values reads, writes and reads them ag
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
-    """Grouped-query attention. q [D, n, heads, hd], k and v [D, m, kv_heads, hd], mask bool broadcast to [D, 1, n, m]."""
+    """Grouped-query attention. q [D, n, heads, hd]; k, v [D, m, kv_heads, hd]; mask bool, broadcast to [D, 1, n, m]."""
     q, k, v = q.transpose(1, 2), k.transpose(1, 2), v.transpose(1, 2)
     if q.is_cuda:  # the fused CUDA kernels that take a mask want as many key heads as query heads
         k, v = (x.repeat_interleave(q.shape[1] // x.shape[1], dim=1) for x in (k, v))
@@ -59,9 +59,9 @@ def packed_attention(grid: ContextGrid, context_k: Tensor, context_v: Tensor, ma
 class CacheWindow:
     """Where R requests read and write a draft cache [slots, max_len, kv_heads, hd]; shared by all layers.
 
-    A block writes its own n keys behind the committed ones, where later tokens will overwrite them, and sees the first
-    `visible` rows of its slot: context and own keys lie together, without a copy. The slots of a dense batch are read as one
-    view; only when they are scattered over more than `SPARSE` times as many slots are they gathered.
+    A block writes its own n keys behind the committed ones, where later tokens will overwrite them, and sees the
+    first `visible` rows of its slot: context and own keys lie together, without a copy. The slots of a dense batch
+    are read as one view; only when they are scattered over more than `SPARSE` times as many slots are they gathered.
 
     slots, positions  [R, 1] and [R, n]: cache rows of the own keys
     lines             the cache slots that are read: a slice, or [R]

@@ -1,7 +1,8 @@
-"""A drafter on disk: config.json, model.safetensors, README.md, provenance.json. Nothing is guessed when it is read back.
+"""A drafter on disk: config.json, model.safetensors, README.md, provenance.json. Nothing is guessed when it is read
+back.
 
-The embedding and the LM head belong to the target. They are named in config.json (`borrowed_weights`) and not copied, so a drafter
-is loaded together with exactly the target that it was trained for: same name, revision and digest.
+The embedding and the LM head belong to the target. They are named in config.json (`borrowed_weights`) and not copied,
+so a drafter is loaded together with exactly the target that it was trained for: same name, revision and digest.
 """
 
 from __future__ import annotations
@@ -40,7 +41,8 @@ def save_drafter(
 ) -> None:
     """Write the folder. `provenance`: how the drafter was made; `card`: what a user should know (README), by heading.
 
-    config.json is written last and its digest stands in model.safetensors: half a folder, or two mixed ones, do not load.
+    config.json is written last and its digest stands in model.safetensors: half a folder, or two mixed ones, do not
+    load.
     """
     folder = Path(folder)
     config = drafter.config.to_dict() | {"borrowed_weights": BORROWED}
@@ -58,7 +60,8 @@ def load_drafter(folder: str | Path, target: Any, dtype: torch.dtype | None = No
     `target` is an angelspec.targets.Target (identity, embed_tokens, lm_head, device); dtype None keeps the saved one.
 
     Raises:
-        DrafterMismatch: another target or revision, an unknown format, or tensors that are missing, unexpected or mis-shaped.
+        DrafterMismatch: another target or revision, an unknown format, or tensors that are missing, unexpected or
+        mis-shaped.
     """
     folder = Path(folder)
     config_class, drafter_class, raw = _read_config(folder)
@@ -86,11 +89,15 @@ def load_drafter(folder: str | Path, target: Any, dtype: torch.dtype | None = No
 
 def check_target(expected: Mapping[str, Any], found: Mapping[str, Any], where: str) -> None:
     """Raise DrafterMismatch unless two target identities (kind, name, revision, digest) are the same."""
-    for key, meaning in (("name", "target"), ("revision", "revision of the target"), ("digest", "weights of the target")):
+    for key, meaning in (
+        ("name", "target"),
+        ("revision", "revision of the target"),
+        ("digest", "weights of the target"),
+    ):
         if expected.get(key) != found.get(key):
             raise DrafterMismatch(
-                f"{where} was trained for another {meaning}: {key} {expected.get(key)!r} of {expected.get('name')!r}, but the"
-                f" target given has {found.get(key)!r}. Load that target, or train a drafter for this one."
+                f"{where} was trained for another {meaning}: {key} {expected.get(key)!r} of"
+                f" {expected.get('name')!r}, but the target given has {found.get(key)!r}. Load that target, or train a drafter for this one."
             )
 
 
@@ -115,7 +122,9 @@ def _read_tensors(folder: Path, config: dict[str, Any]) -> dict[str, torch.Tenso
     except (OSError, SafetensorError) as error:
         raise DrafterMismatch(f"{path} cannot be read ({error}); save the drafter again.") from error
     if stated != _digest(config):
-        raise DrafterMismatch(f"{folder}: config.json and model.safetensors were not saved together; save the drafter again.")
+        raise DrafterMismatch(
+            f"{folder}: config.json and model.safetensors were not saved together; save the drafter again."
+        )
     return tensors
 
 
@@ -129,7 +138,8 @@ def _check_tensors(drafter: NeuralDrafter, tensors: Mapping[str, torch.Tensor], 
     ]
     if missing or unexpected or shapes:
         raise DrafterMismatch(
-            f"{folder}/model.safetensors does not fit its config.json: missing {missing}, unexpected {unexpected}, shapes {shapes}."
+            f"{folder}/model.safetensors does not fit its config.json: missing {missing}, unexpected {unexpected},"
+            f" shapes {shapes}."
         )
 
 
@@ -144,8 +154,8 @@ def _card(drafter: NeuralDrafter, sections: Mapping[str, Any]) -> str:
     lines = [
         f"# {c.architecture} for {c.target.get('name')}",
         "",
-        f"A draft model for lossless speculative decoding: {c.proposals} tokens per round, {size / 1e6:.1f} M parameters,",
-        f"{c.draft_vocab_size} of {c.vocab_size} tokens can be drafted. It works with one target only:",
+        f"A draft model for lossless speculative decoding: {c.proposals} tokens per round, {size / 1e6:.1f} M",
+        f"parameters, {c.draft_vocab_size} of {c.vocab_size} tokens can be drafted. It works with one target only:",
         f"`{c.target.get('name')}` at revision `{c.target.get('revision')}`, whose embedding and LM head it borrows.",
         "",
         "    from angelspec.drafters.checkpoint import load_drafter",

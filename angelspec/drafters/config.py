@@ -1,7 +1,8 @@
 """What a drafter is: every size and convention that its folder's config.json states.
 
-One frozen dataclass per method, all derived from DrafterConfig. Sizes come from the target, never from a table of known
-models. The JSON form is complete (no defaults are filled in at load) and versioned, and a key that is not known is refused.
+One frozen dataclass per method, all derived from DrafterConfig. Sizes come from the target, never from a table of
+known models. The JSON form is complete (no defaults are filled in at load) and versioned, and a key that is not known
+is refused.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Self
 
 FORMAT_VERSION = 1
-BLOCK_CONVENTION = "block_size counts the anchor: 1 anchor + (block_size - 1) proposals, slot k predicts position anchor + k"
+BLOCK_CONVENTION = (
+    "block_size counts the anchor: 1 anchor + (block_size - 1) proposals, slot k predicts position anchor + k"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,7 +77,9 @@ class DrafterConfig:
         ):
             found = values.pop(key, None)
             if found != expected:
-                raise ValueError(f"config.json: {key} is {found!r}, expected {expected!r}; convert or retrain the drafter.")
+                raise ValueError(
+                    f"config.json: {key} is {found!r}, expected {expected!r}; convert or retrain the drafter."
+                )
         known = {field.name for field in fields(cls)}
         if values.keys() != known:
             missing, unknown = sorted(known - values.keys()), sorted(values.keys() - known)

@@ -1,12 +1,13 @@
 """Where a drafter's weights start: random, or as far as possible from the target's own layers.
 
-A draft layer has the shape and the parameter names of a target layer, so a target layer can be copied into it. At small training
-budgets that is worth about twice the training time.
+A draft layer has the shape and the parameter names of a target layer, so a target layer can be copied into it. At
+small training budgets that is worth about twice the training time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -29,13 +30,13 @@ def initialise_random(drafter: NeuralDrafter, generator: torch.Generator, std: f
 
 @torch.no_grad()
 def initialise_from_target(
-    drafter: NeuralDrafter, layers: Sequence[nn.Module], layer_ids: Sequence[int], final_norm: nn.Module
+    drafter: NeuralDrafter, layers: Sequence[Any], layer_ids: Sequence[int], final_norm: Any
 ) -> None:
     """Copy target layers `layer_ids` (one per draft layer) and the final norm; pass the target's state through.
 
-    Block drafters: W_fc passes the last captured feature and drops the others; the norm of the context is the mean of the
-    copied layers' input norms, since their key and value projections expect rows that were scaled so.
-    MTP: W_eh adds the normalised embedding and the normalised hidden state.
+    Block drafters: W_fc passes the last captured feature and drops the others; the norm of the context is the mean of
+    the copied layers' input norms, since their key and value projections expect rows that were scaled so. MTP: W_eh
+    adds the normalised embedding and the normalised hidden state.
     """
     if len(layer_ids) != len(drafter.layers):
         raise ValueError(f"{len(layer_ids)} target layers for a drafter of {len(drafter.layers)}: name one for each.")
@@ -53,13 +54,14 @@ def initialise_from_target(
 
 
 @torch.no_grad()
-def copy_layer(own: DraftLayer, source: nn.Module) -> None:
+def copy_layer(own: DraftLayer, source: Any) -> None:
     """Copy a target decoder layer. Raises ValueError when its parts have other names or shapes."""
     parts = ("self_attn", "mlp", "input_layernorm", "post_attention_layernorm")
     absent = [name for name in parts if not hasattr(source, name)]
     if absent or not hasattr(source.mlp, "gate_proj"):
         raise ValueError(
-            f"A {type(source).__name__} cannot be copied (no {', '.join(absent) or 'dense gated MLP'}); use random initialisation."
+            f"A {type(source).__name__} cannot be copied (no {', '.join(absent) or 'dense gated MLP'}); use random"
+            " initialisation."
         )
     for name in ("input_layernorm", "post_attention_layernorm"):
         _copy(getattr(own, name).weight, getattr(source, name).weight, name)
@@ -70,7 +72,9 @@ def copy_layer(own: DraftLayer, source: nn.Module) -> None:
     for norm, projection in (("q_norm", "q_proj"), ("k_norm", "k_proj")):
         theirs, ours = getattr(source.self_attn, norm, None), getattr(own.self_attn, norm)
         if theirs is not None and isinstance(ours, nn.Identity):
-            raise ValueError("The target normalises queries and keys and the drafter does not: set qk_norm in its config.")
+            raise ValueError(
+                "The target normalises queries and keys and the drafter does not: set qk_norm in its config."
+            )
         if theirs is not None:
             _copy(ours.weight, theirs.weight, norm)
         elif not isinstance(ours, nn.Identity):
@@ -80,9 +84,9 @@ def copy_layer(own: DraftLayer, source: nn.Module) -> None:
 def typical_size(projection: Tensor, norm: Tensor) -> float:
     """Root mean square that queries (or keys) W (g * x) have when the features of x are uncorrelated and of unit size.
 
-    A target without q/k norms has learned the sharpness of its attention in the length of q and k. A norm with weight 1 would erase
-    it: |q.k| / sqrt(hd) <= sqrt(hd) whatever was learned. With this weight the logits keep their typical size.
-    projection [heads*hd, H], norm [H].
+    A target without q/k norms has learned the sharpness of its attention in the length of q and k. A norm with weight
+    1 would erase it: |q.k| / sqrt(hd) <= sqrt(hd) whatever was learned. With this weight the logits keep their
+    typical size. projection [heads*hd, H], norm [H].
     """
     return float((projection * norm).square().sum(1).mean().sqrt())
 
@@ -90,6 +94,7 @@ def typical_size(projection: Tensor, norm: Tensor) -> float:
 def _copy(own: Tensor, source: Tensor, what: str) -> None:
     if own.shape != source.shape:
         raise ValueError(
-            f"{what}: the target has {tuple(source.shape)}, the drafter {tuple(own.shape)}; keep the target's sizes to copy layers."
+            f"{what}: the target has {tuple(source.shape)}, the drafter {tuple(own.shape)}; keep the target's sizes to"
+            " copy layers."
         )
     own.copy_(source)

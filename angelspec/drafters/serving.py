@@ -1,10 +1,12 @@
 """Drafters at work: the propose / commit half, over a cache of context keys and values per slot.
 
-Committed rows are taken in late, in one batch at the next `propose` or when many have piled up. Block rows are written behind
-the committed ones and overwritten by what is really committed, so a rejected draft leaves nothing that anybody sees.
+Committed rows are taken in late, in one batch at the next `propose` or when many have piled up. Block rows are
+written behind the committed ones and overwritten by what is really committed, so a rejected draft leaves nothing that
+anybody sees.
 
 Drafts are the most likely tokens, or (`sample`) drawn from the draft distribution q under each request's own sampling
-parameters, with the DRAFT stream of the request's seed. The confidence of a slot is max q, which ignores the token drawn.
+parameters, with the DRAFT stream of the request's seed. The confidence of a slot is max q, which ignores the token
+drawn.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from torch import Tensor
 from angelspec.decoding import philox
 from angelspec.decoding.categorical import Categorical, Sampling
 from angelspec.decoding.drafter import Anchors, Committed
-from angelspec.decoding.exactness import DraftLooks
+from angelspec.decoding.exactness import DraftLooks, Head
 from angelspec.decoding.proposal import Proposal
 from angelspec.drafters.attention import CacheWindow
 from angelspec.drafters.base import NeuralDrafter
@@ -33,10 +35,10 @@ PENDING_ROWS = 512  # committed rows that may wait before they are taken in, so 
 
 @dataclass
 class DraftState:
-    """Per-slot state: the draft cache, committed rows that wait, and (MTP) the newest final hidden state [slots, H]."""
+    """Per-slot state: the draft cache, (MTP) the newest final hidden state [slots, H], and committed rows that wait."""
 
     cache: KVCache
-    newest: Tensor | None = None
+    newest: Tensor
     pending: list[Committed] = field(default_factory=list)
 
 
@@ -55,7 +57,7 @@ class ServedDrafter:
     name: str
 
     def __init__(self, drafter: NeuralDrafter, slots: int | None = None, sample: bool = False) -> None:
-        """slots: tokens proposed at most (default: as trained); sample: draw drafts from q, as rejection sampling needs."""
+        """slots: tokens proposed at most (default: as trained); sample: draw drafts from q (for rejection sampling)."""
         trained = drafter.config.proposals
         slots = trained if slots is None else slots
         if not 1 <= slots <= trained:
@@ -68,8 +70,8 @@ class ServedDrafter:
     @property
     def looks_at(self) -> DraftLooks:
         """What the engine must know to keep the law of the output, see angelspec.decoding.exactness."""
-        head = ("sequential" if self.sequential else "parallel") if self.sample else "deterministic"
-        return DraftLooks(head=head, confidence="distribution")
+        drawn: Head = "sequential" if self.sequential else "parallel"
+        return DraftLooks(head=drawn if self.sample else "deterministic", confidence="distribution")
 
     @property
     def sequential(self) -> bool:
@@ -80,7 +82,13 @@ class ServedDrafter:
         """A cache of max_len committed rows per slot, and room for the last block's own keys behind them."""
         c, weight = self.drafter.config, self.drafter.norm.weight
         cache = KVCache.allocate(
-            c.num_layers, slots, max_len + c.block_size, c.num_kv_heads, c.head_dim, dtype=weight.dtype, device=weight.device
+            c.num_layers,
+            slots,
+            max_len + c.block_size,
+            c.num_kv_heads,
+            c.head_dim,
+            dtype=weight.dtype,
+            device=weight.device,
         )
         return DraftState(cache, torch.zeros(slots, c.hidden_size, dtype=weight.dtype, device=weight.device))
 
@@ -114,9 +122,10 @@ class ServedDrafter:
         """One Drawn of R rows per slot -> the proposal, with q over the target's vocabulary."""
         tokens = torch.stack([slot.tokens for slot in slots], dim=1)
         confidence = torch.stack([slot.confidence for slot in slots], dim=1)
-        if slots[0].q is None:
+        laws = [slot.q for slot in slots if slot.q is not None]
+        if not laws:
             return Proposal(tokens, confidence)
-        q = torch.stack([slot.q for slot in slots], dim=1)  # [R, N, V_d]
+        q = torch.stack(laws, dim=1)  # [R, N, V_d]
         if self.drafter.d2t is not None:
             q = q.new_zeros(*q.shape[:2], self.drafter.config.vocab_size).index_copy(2, self.drafter.d2t, q)
         return Proposal(tokens, confidence, q)
@@ -219,7 +228,9 @@ class ServedMTP(ServedDrafter):
         for depth in range(slots):
             row = (anchors.positions - 1).clamp(min=0) + depth  # an anchor without context starts at position 0
             window = CacheWindow.build(anchors.slots, row.unsqueeze(1), row + 1, device)
-            hidden = self.drafter.step(tokens, hidden, row.to(device), window.attend(state.cache.k[0], state.cache.v[0]))
+            hidden = self.drafter.step(
+                tokens, hidden, row.to(device), window.attend(state.cache.k[0], state.cache.v[0])
+            )
             drawn.append(self.draw(self.drafter.logits(hidden), sampling, anchored + depth + 1, anchored))
             tokens = drawn[-1].tokens
         return self.proposal(drawn)

@@ -1,7 +1,7 @@
 """Which tokens a drafter can propose, and which token stands for "not known yet".
 
-A draft vocabulary V_d <= V keeps the LM head small. It is exact: a target token outside V_d is never proposed, so its slot is
-rejected and the target supplies it. `d2t` [V_d] holds the target id of each draft id, in increasing order.
+A draft vocabulary V_d <= V keeps the LM head small. It is exact: a target token outside V_d is never proposed, so its
+slot is rejected and the target supplies it. `d2t` [V_d] holds the target id of each draft id, in increasing order.
 """
 
 from __future__ import annotations
@@ -41,10 +41,10 @@ def coverage(counts: Tensor, d2t: Tensor) -> float:
 def choose_mask_token(tokenizer: Any, vocab_size: int) -> int:
     """A token id that never occurs in text, for the masked slots of a block.
 
-    In this order: the tokenizer's own mask token; the first row of the embedding behind the tokenizer's last id (Qwen3: 151669, as
-    in AngelSpec's released drafters); the last special token without a role, that is, neither begin, end, padding nor
-    unknown, and not in the chat template (SmolLM2: `<empty_output>`, id 16). Tokenizers never produce a special token
-    from a user's text in a chat unless that text spells it out.
+    In this order: the tokenizer's own mask token; the first row of the embedding behind the tokenizer's last id
+    (Qwen3: 151669, as in AngelSpec's released drafters); the last special token without a role, that is, neither
+    begin, end, padding nor unknown, and not in the chat template (SmolLM2: `<empty_output>`, id 16). Tokenizers never
+    produce a special token from a user's text in a chat unless that text spells it out.
     """
     if tokenizer.mask_token_id is not None:
         return int(tokenizer.mask_token_id)
@@ -55,4 +55,6 @@ def choose_mask_token(tokenizer: Any, vocab_size: int) -> int:
     for token_id, token in sorted(tokenizer.added_tokens_decoder.items(), reverse=True):
         if token.special and token_id not in roles and token.content not in template:
             return int(token_id)
-    raise ValueError(f"{type(tokenizer).__name__} has no unused special token; name a mask token id in the configuration.")
+    raise ValueError(
+        f"{type(tokenizer).__name__} has no unused special token; name a mask token id in the configuration."
+    )

@@ -56,7 +56,7 @@ class BlockLayout:
 
     @classmethod
     def build(cls, batch: PackedBatch, anchors: Tensor, block_size: int) -> BlockLayout:
-        """Lay out one block per anchor. Raises ValueError for anchors out of range, out of order, or without context."""
+        """Lay out one block per anchor. Raises ValueError for anchors out of range or order, or without context."""
         _check_anchors(batch, anchors)
         rows = slot_positions(anchors, block_size)  # [A, B]
         exists = rows < len(batch)
@@ -79,8 +79,8 @@ class BlockLayout:
 def candidate_anchors(batch: PackedBatch, proposals: int = 1) -> Tensor:
     """Rows that may be anchors: they have a context, and the next `proposals` tokens were written by the target.
 
-    The last token of the prompt is one of them: it is the first anchor of every request. AngelSpec asks for a whole block
-    (proposals = B-1). With 1, the ends of answers are trained on as well: their blocks have invalid slots.
+    The last token of the prompt is one of them: it is the first anchor of every request. AngelSpec asks for a whole
+    block (proposals = B-1). With 1, the ends of answers are trained on as well: their blocks have invalid slots.
     """
     eligible = batch.positions > 0
     for step in range(1, proposals + 1):
@@ -98,10 +98,11 @@ def sample_anchors(candidates: Tensor, count: int, generator: torch.Generator) -
 
 @dataclass(frozen=True)
 class ContextGrid:
-    """The context rows that A anchors can see, arranged as documents x rows so that one batched attention does them all.
+    """The context rows that A anchors can see, arranged as documents x rows so that one batched attention does them
+    all.
 
-    Blocks of one document share its context: D documents of at most L rows, with at most P anchors each. Rows behind the
-    last anchor of a document, and documents without an anchor, are left out, so nothing is computed for them.
+    Blocks of one document share its context: D documents of at most L rows, with at most P anchors each. Rows behind
+    the last anchor of a document, and documents without an anchor, are left out, so nothing is computed for them.
 
     rows    [M]        rows of the batch that are context of some anchor (M = sum over documents of last anchor - start)
     padded  [D, L]     index into `rows`; padding points at 0 and is masked

@@ -21,7 +21,9 @@ class DFlashConfig(DrafterConfig):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not 0 <= self.mask_token_id < self.vocab_size:
-            raise ValueError(f"mask_token_id is {self.mask_token_id}; expected an id of the vocabulary of {self.vocab_size}.")
+            raise ValueError(
+                f"mask_token_id is {self.mask_token_id}; expected an id of the vocabulary of {self.vocab_size}."
+            )
         if not self.target_layer_ids:
             raise ValueError("target_layer_ids is empty; a block drafter reads at least one layer of the target.")
 
@@ -29,5 +31,5 @@ class DFlashConfig(DrafterConfig):
     def for_target(
         cls, target: Any, identity: Mapping[str, Any], *, draft_vocab_size: int | None = None, **fields: Any
     ) -> Self:
-        """Sizes from the target's Hugging Face config `target`; `fields` are the drafter's own and may override sizes."""
+        """Sizes from the target's Hugging Face config `target`; `fields` are the drafter's own or override a size."""
         return cls(**{**target_sizes(target, identity, draft_vocab_size), "qk_norm": True, **fields})

@@ -7,24 +7,28 @@
            every slot sees all context rows before a and the whole block (not causal)
     h_k  = RMSNorm(u^L)_k,  logits_k = LMhead(h_k)     frozen head of the target; slots 1 .. B-1 are proposals
 
-Context keys and values depend on the committed text alone, so inference computes them once per committed token and keeps them.
+Context keys and values depend on the committed text alone, so inference computes them once per committed token and
+keeps them.
 
-Two places are left open for methods that build on this one: `contexts` (what each layer reads) and `refine` (what happens to a
-slot's hidden state once its predecessor is known). DFly fills both in.
+Two places are left open for methods that build on this one: `contexts` (what each layer reads) and `refine` (what
+happens to a slot's hidden state once its predecessor is known). DFly fills both in.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TypeVar
 
 from torch import Tensor, nn
 
 from angelspec.drafters.attention import packed_attention
-from angelspec.drafters.base import Config, NeuralDrafter
+from angelspec.drafters.base import NeuralDrafter
 from angelspec.drafters.dflash.config import DFlashConfig
 from angelspec.drafters.layers import Attend, RMSNorm
 from angelspec.training.layout import BlockLayout, ContextGrid, slot_positions
 from angelspec.training.types import DraftHidden, PackedBatch
+
+Config = TypeVar("Config", bound=DFlashConfig)
 
 
 class BlockDrafter(NeuralDrafter[Config]):
@@ -59,8 +63,8 @@ class BlockDrafter(NeuralDrafter[Config]):
     def backbone(self, anchors: Tensor, positions: Tensor, size: int, attend: Callable[[int], Attend]) -> Tensor:
         """Hidden states [A, size-1, H] of the proposal slots.
 
-        anchors [A] tokens and positions [A] of the anchors; size = slots of the block, the anchor's included (at most B is
-        what was trained, fewer cost less); attend(i) is the attention of layer i.
+        anchors [A] tokens and positions [A] of the anchors; size = slots of the block, the anchor's included (at most
+        B is what was trained, fewer cost less); attend(i) is the attention of layer i.
         """
         tokens = anchors.new_full((len(anchors), size), self.config.mask_token_id)
         tokens[:, 0] = anchors
@@ -73,8 +77,8 @@ class BlockDrafter(NeuralDrafter[Config]):
     def training_forward(self, batch: PackedBatch, anchors: Tensor) -> DraftHidden:
         """One block per anchor (rows [A] of the batch, increasing), all of them at once.
 
-        Cost, forward: context 2*M*(T*H*H + L*2*kv*hd*H) FLOP for M context rows, blocks 2*A*B*(weights of the layers), and
-        the attention of angelspec.drafters.attention. Predecessors are the true tokens.
+        Cost, forward: context 2*M*(T*H*H + L*2*kv*hd*H) FLOP for M context rows, blocks 2*A*B*(weights of the
+        layers), and the attention of angelspec.drafters.attention. Predecessors are the true tokens.
         """
         layout = BlockLayout.build(batch, anchors, self.config.block_size)
         grid = ContextGrid.build(batch, anchors)

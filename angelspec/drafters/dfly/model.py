@@ -7,8 +7,8 @@
     h'_k = h_k + W_down( SiLU(W_gate z_k) * (W_up z_k) )         W_down starts at zero
     logits_k = LMhead(h'_k)                                      no second norm
 
-In training x_{k-1} is the true token, all slots at once. At inference the backbone runs once and the head slot by slot, on the
-token just drafted.
+In training x_{k-1} is the true token, all slots at once. At inference the backbone runs once and the head slot by
+slot, on the token just drafted.
 """
 
 from __future__ import annotations
@@ -47,10 +47,12 @@ class Correction(nn.Module):
 
 
 class MarkovBias(nn.Module):
-    """A bias on the logits that depends on the token before: W2 W1[x_{k-1}], of rank r, after DSpark (arXiv 2607.05147).
+    """A bias on the logits that depends on the token before: W2 W1[x_{k-1}], of rank r, after DSpark (arXiv
+    2607.05147).
 
-    DSpark learns W2 in R^{V_d x r}. Here W2 = LMhead W with W in R^{H x r}, so that the bias is an addition W W1[x_{k-1}] to the
-    hidden state and the losses keep one frozen head. For r <= H only the span of the LM head is lost.
+    DSpark learns W2 in R^{V_d x r}. Here W2 = LMhead W with W in R^{H x r}, so that the bias is an addition W
+    W1[x_{k-1}] to the hidden state and the losses keep one frozen head. For r <= H only the span of the LM head is
+    lost.
     """
 
     def __init__(self, config: DFlyConfig) -> None:

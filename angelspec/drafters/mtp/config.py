@@ -35,7 +35,7 @@ class MTPConfig(DrafterConfig):
         draft_vocab_size: int | None = None,
         **fields: Any,
     ) -> Self:
-        """Sizes from the target's Hugging Face config `target`; queries and keys are normalised only where it does so."""
+        """Sizes from the target's Hugging Face config `target`; `fields` are the drafter's own or override a size."""
         sizes = target_sizes(target, identity, draft_vocab_size)
         own = {"num_layers": 1, "target_layer_ids": (), "block_size": depths + 1, "qk_norm": False}
         return cls(**{**sizes, **own, **fields})

@@ -3,14 +3,14 @@
     x_j = W_eh [ RMSNorm_e(E[t_j]) ; RMSNorm_h(h_j) ]       t_j = x_{j+1}, h_j = target hidden after its final norm
     o_j = RMSNorm(DecoderLayer(x_j));  logits = LMhead(o_j) predict x_{j+2}
 
-With the anchor at a, the chain starts from row j = a-1: its input is the anchor token and h_{a-1}, the last hidden state that
-exists. Depth d = 0 .. D-1 predicts x_{a+1+d}; every depth after the first is fed its predecessor's o (gradient flows) and token
-(no gradient). The embedding is zero at position 0, as in serving engines.
+With the anchor at a, the chain starts from row j = a-1: its input is the anchor token and h_{a-1}, the last hidden
+state that exists. Depth d = 0 .. D-1 predicts x_{a+1+d}; every depth after the first is fed its predecessor's o
+(gradient flows) and token (no gradient). The embedding is zero at position 0, as in serving engines.
 
-Attention: the query of depth d at row j sees the depth-0 keys of rows <= j of its document, and one key per later depth
-1 .. d, computed at row j itself (the diagonal), in one softmax. Positions are j + d. So the drafter at inference is a causal decoder
-over a cache: depth d writes its key at position j + d, where the depth-0 key of that position will replace it once the
-token is committed.
+Attention: the query of depth d at row j sees the depth-0 keys of rows <= j of its document, and one key per later
+depth 1 .. d, computed at row j itself (the diagonal), in one softmax. Positions are j + d. So the drafter at
+inference is a causal decoder over a cache: depth d writes its key at position j + d, where the depth-0 key of that
+position will replace it once the token is committed.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class MTP(NeuralDrafter[MTPConfig]):
         self.eh_proj = nn.Linear(2 * hidden, hidden, bias=False)
 
     def fuse(self, tokens: Tensor, hidden: Tensor, positions: Tensor) -> Tensor:
-        """x [.., H] of rows at positions [..]: `tokens` [..] are the tokens AFTER those rows, hidden [.., H] their states."""
+        """x [.., H] of rows at positions [..]; hidden [.., H] are their states, `tokens` [..] the tokens AFTER them."""
         embedding = self.embed(tokens).masked_fill((positions == 0).unsqueeze(-1), 0.0)
         return self.eh_proj(torch.cat([self.embed_norm(embedding), self.hidden_norm(hidden)], dim=-1))
 
@@ -58,8 +58,8 @@ class MTP(NeuralDrafter[MTPConfig]):
     def training_forward(self, batch: PackedBatch, anchors: Tensor) -> DraftHidden:
         """Roll out D depths from every anchor [A] (rows of the batch, increasing).
 
-        Cost, forward: context 2*M*(2*H*H + 2*kv*hd*H) FLOP for M rows; each depth 2*A*(2*H*H + weights of the layer), its
-        attention, and 2*A*V_d*H more for the on-policy token.
+        Cost, forward: context 2*M*(2*H*H + 2*kv*hd*H) FLOP for M rows; each depth 2*A*(2*H*H + weights of the layer),
+        its attention, and 2*A*V_d*H more for the on-policy token.
         """
         depths = self.config.proposals
         layout = BlockLayout.build(batch, anchors, depths + 1)

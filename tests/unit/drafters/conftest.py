@@ -66,7 +66,7 @@ def batch(tiny_llama: Any, documents: list[Tensor]) -> PackedBatch:
 
 @pytest.fixture
 def make(tiny_llama: Any) -> Callable[..., NeuralDrafter]:
-    """make("dfly", block_size=4, ...): a drafter with random weights everywhere, no part of it switched off by zeros."""
+    """make("dfly", block_size=4, ...): a drafter with random weights everywhere, nothing switched off by zeros."""
 
     def build(kind: str, seed: int = 1, d2t: Tensor | None = None, target: Any = None, **fields: Any) -> NeuralDrafter:
         target = target or tiny_llama

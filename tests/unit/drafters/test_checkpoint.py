@@ -49,7 +49,12 @@ def edit_tensors(folder: Path, change: Callable[[dict], None]) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("d2t", [None, D2T])
 def test_round_trip(
-    make: Callable[..., NeuralDrafter], batch: PackedBatch, tiny_llama: Any, tmp_path: Path, kind: str, d2t: torch.Tensor | None
+    make: Callable[..., NeuralDrafter],
+    batch: PackedBatch,
+    tiny_llama: Any,
+    tmp_path: Path,
+    kind: str,
+    d2t: torch.Tensor | None,
 ) -> None:
     drafter = make(kind, d2t=d2t)
     save_drafter(tmp_path / "drafter", drafter, provenance={"seed": 1}, card={"Training": "three steps"})
@@ -62,7 +67,12 @@ def test_round_trip(
 
 def test_what_is_in_the_folder(saved: Callable[..., Path]) -> None:
     folder = saved("dfly", d2t=D2T)
-    assert sorted(p.name for p in folder.iterdir()) == ["README.md", "config.json", "model.safetensors", "provenance.json"]
+    assert sorted(p.name for p in folder.iterdir()) == [
+        "README.md",
+        "config.json",
+        "model.safetensors",
+        "provenance.json",
+    ]
     config = json.loads((folder / "config.json").read_text())
     expected = {
         "architectures": ["AngelSpecDFly"],

@@ -48,7 +48,7 @@ def test_a_chain_ends_at_the_first_unsupervised_token(batch: PackedBatch) -> Non
     assert layout.valid.tolist() == [[True, False, False, False]]
 
 
-def test_the_teacher_is_the_row_whose_law_is_the_label(batch: PackedBatch, tiny_llama) -> None:  # noqa: ANN001
+def test_the_teacher_is_the_row_whose_law_is_the_label(batch: PackedBatch, tiny_llama) -> None:
     """Row t of final_hidden gives the law of token t+1: the stored log-sum-exp is that of its logits."""
     layout = BlockLayout.build(batch, torch.tensor([6]), 4)
     logits = tiny_llama.lm_head(batch.final_hidden[layout.teacher_rows])
@@ -62,7 +62,9 @@ def test_candidates_against_a_loop(batch: PackedBatch, proposals: int) -> None:
         for a in range(len(batch))
         if batch.positions[a] > 0
         and a + proposals < len(batch)
-        and all(batch.supervised[a + k] and batch.documents[a + k] == batch.documents[a] for k in range(1, proposals + 1))
+        and all(
+            batch.supervised[a + k] and batch.documents[a + k] == batch.documents[a] for k in range(1, proposals + 1)
+        )
     ]
     assert candidate_anchors(batch, proposals).tolist() == expected
     assert 3 in expected, "the last prompt token is the first anchor of a request"
@@ -84,7 +86,7 @@ def test_every_anchor_is_sampled_equally_often() -> None:
 
 
 def test_grid_and_mask_against_a_loop(batch: PackedBatch) -> None:
-    """For every query: context rows of the same document before the anchor, own keys of the same block, nothing else."""
+    """For every query: context rows of its document before the anchor, own keys of its block, nothing else."""
     anchors = torch.tensor([5, 6, 20, 36, 40, 41, 60])  # the second document (rows 23..31) has none
     queries, keys = 3, 2
     grid = ContextGrid.build(batch, anchors)
@@ -109,7 +111,14 @@ def test_nothing_is_computed_behind_the_last_anchor(batch: PackedBatch) -> None:
 
 @pytest.mark.parametrize(
     ("anchors", "message"),
-    [([], "at least one"), ([5, 5], "increasing"), ([6, 5], "increasing"), ([5, 63], "63 rows"), ([0], "no context"), ([23], "no context")],
+    [
+        ([], "at least one"),
+        ([5, 5], "increasing"),
+        ([6, 5], "increasing"),
+        ([5, 63], "63 rows"),
+        ([0], "no context"),
+        ([23], "no context"),
+    ],
 )
 def test_bad_anchors(batch: PackedBatch, anchors: list[int], message: str) -> None:
     with pytest.raises(ValueError, match=message):

@@ -30,12 +30,18 @@ SCALED = {
 }
 
 
-@pytest.mark.parametrize("rope", [{"rope_type": "default", "rope_theta": 100000.0}, SCALED, SCALED | {"rope_type": "linear"}])
+@pytest.mark.parametrize(
+    "rope", [{"rope_type": "default", "rope_theta": 100000.0}, SCALED, SCALED | {"rope_type": "linear"}]
+)
 def test_rotary_is_that_of_the_target(make: Callable[..., NeuralDrafter], rope: dict) -> None:
-    config = LlamaConfig(hidden_size=36, num_attention_heads=3, num_key_value_heads=1, head_dim=16, rope_parameters=dict(rope))
+    config = LlamaConfig(
+        hidden_size=36, num_attention_heads=3, num_key_value_heads=1, head_dim=16, rope_parameters=dict(rope)
+    )
     sizes = target_sizes(config, IDENTITY)
     assert sizes["head_dim"] == 16 and sizes["num_kv_heads"] == 1 and sizes["hidden_size"] == 36
-    ours = Rotary(dataclasses.replace(make("dflash").config, **{key: sizes[key] for key in ("rope_parameters", "head_dim")}))
+    ours = Rotary(
+        dataclasses.replace(make("dflash").config, **{key: sizes[key] for key in ("rope_parameters", "head_dim")})
+    )
     positions, x = torch.tensor([0, 1, 7, 300]), torch.randn(4, 3, 16)
     cos, sin = LlamaRotaryEmbedding(config)(x, positions[None])
     expected = apply_rotary_pos_emb(x[None].transpose(1, 2), x[None].transpose(1, 2), cos, sin)[0].transpose(1, 2)[0]
@@ -52,7 +58,10 @@ def test_partial_rotary_leaves_the_rest_alone(make: Callable[..., NeuralDrafter]
 
 
 def test_full_attention_rotation_of_a_mixed_target() -> None:
-    rope = {"full_attention": {"rope_type": "default", "rope_theta": 1e6}, "sliding_attention": {"rope_type": "default", "rope_theta": 1e4}}
+    rope = {
+        "full_attention": {"rope_type": "default", "rope_theta": 1e6},
+        "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+    }
     config = SimpleNamespace(**{**Qwen3Config().to_dict(), "rope_parameters": rope})
     assert target_sizes(config, IDENTITY)["rope_parameters"]["rope_theta"] == 1e6
 
@@ -131,7 +140,9 @@ def test_mask_token_of_smollm2(smollm2: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", ["dflash", "dfly"])
-def test_layers_of_the_target(make: Callable[..., NeuralDrafter], batch: PackedBatch, tiny_llama: Any, kind: str) -> None:
+def test_layers_of_the_target(
+    make: Callable[..., NeuralDrafter], batch: PackedBatch, tiny_llama: Any, kind: str
+) -> None:
     drafter = make(kind)
     initialise_from_target(drafter, tiny_llama.layers, (0, 3), tiny_llama.final_norm)
     for own, source in zip(drafter.layers, (tiny_llama.layers[0], tiny_llama.layers[3]), strict=True):
@@ -141,7 +152,9 @@ def test_layers_of_the_target(make: Callable[..., NeuralDrafter], batch: PackedB
     torch.testing.assert_close(drafter.fc(batch.features.flatten(1)), batch.features[:, -1])
 
 
-def test_a_copied_layer_computes_what_the_target_computes(make: Callable[..., NeuralDrafter], tiny_target: Callable[..., Any]) -> None:
+def test_a_copied_layer_computes_what_the_target_computes(
+    make: Callable[..., NeuralDrafter], tiny_target: Callable[..., Any]
+) -> None:
     """With q/k norms on both sides a copied layer, run causally, is the target's layer."""
     target = tiny_target("qwen3")
     drafter = make("mtp", target=target)
@@ -151,7 +164,9 @@ def test_a_copied_layer_computes_what_the_target_computes(make: Callable[..., Ne
 
     def causal(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) -> torch.Tensor:
         q, k, v = (t.transpose(0, 1) for t in (q, k, v))
-        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(0, 1)
+        return torch.nn.functional.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True).transpose(
+            0, 1
+        )
 
     ours = layer(x, drafter.rotary(positions, x.dtype), causal)
     model = target.model.base_model
@@ -165,7 +180,9 @@ def test_a_copied_layer_computes_what_the_target_computes(make: Callable[..., Ne
     torch.testing.assert_close(ours, (theirs[0] if isinstance(theirs, tuple) else theirs)[0], rtol=0, atol=1e-6)
 
 
-def test_norms_that_the_target_lacks_keep_the_size_of_its_logits(make: Callable[..., NeuralDrafter], tiny_llama: Any) -> None:
+def test_norms_that_the_target_lacks_keep_the_size_of_its_logits(
+    make: Callable[..., NeuralDrafter], tiny_llama: Any
+) -> None:
     drafter, source = make("mtp", qk_norm=True), tiny_llama.layers[1].self_attn
     initialise_from_target(drafter, tiny_llama.layers, (1,), tiny_llama.final_norm)
     own, x = drafter.layers[0].self_attn, torch.randn(4000, 32)
@@ -177,7 +194,9 @@ def test_norms_that_the_target_lacks_keep_the_size_of_its_logits(make: Callable[
     assert typical_size(torch.eye(8) * 3, torch.ones(8)) == pytest.approx(3.0)
 
 
-def test_initialisation_refuses_what_does_not_fit(make: Callable[..., NeuralDrafter], tiny_target: Callable[..., Any]) -> None:
+def test_initialisation_refuses_what_does_not_fit(
+    make: Callable[..., NeuralDrafter], tiny_target: Callable[..., Any]
+) -> None:
     llama, qwen3, moe = (tiny_target(kind) for kind in ("llama", "qwen3", "qwen3_moe"))
     with pytest.raises(ValueError, match="name one for each"):
         initialise_from_target(make("dfly"), llama.layers, (1,), llama.final_norm)

@@ -70,7 +70,9 @@ def follow(batch: PackedBatch, document: int, position: int, tokens: Tensor) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_drafts_are_those_of_the_training_forward(make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str) -> None:
+def test_drafts_are_those_of_the_training_forward(
+    make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str
+) -> None:
     """Two requests at different positions, committed in pieces, drafted together: tokens and max q of every slot."""
     drafter = make(kind)
     served = serve(drafter)
@@ -80,13 +82,17 @@ def test_drafts_are_those_of_the_training_forward(make: Callable[..., NeuralDraf
     places = [(1, 0, 10), (3, 2, 20)]
     proposal = served.propose(state, anchors_at(batch, places), 3, greedy(2))
     for i, (_, document, position) in enumerate(places):
-        law = trained_logits(drafter, follow(batch, document, position, proposal.tokens[i]), document, position).softmax(-1)
+        law = trained_logits(
+            drafter, follow(batch, document, position, proposal.tokens[i]), document, position
+        ).softmax(-1)
         assert torch.equal(proposal.tokens[i], law.argmax(-1))
         torch.testing.assert_close(proposal.confidence[i].double(), law.amax(-1), rtol=1e-5, atol=0)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_logits_equal_to_rounding(make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str, monkeypatch) -> None:  # noqa: ANN001
+def test_logits_equal_to_rounding(
+    make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str, monkeypatch
+) -> None:
     drafter = make(kind)
     served = serve(drafter)
     state = served.new_state(None, 2, HISTORY)
@@ -112,7 +118,9 @@ def test_cached_keys_are_those_of_training(make: Callable[..., NeuralDrafter], b
     grid = ContextGrid.build(batch, rows_of(batch, 2)[11:12])
     rows = grid.rows
     if kind == "mtp":
-        expected = [drafter.context_keys_values(batch.tokens[rows + 1], batch.final_hidden[rows], batch.positions[rows])]
+        expected = [
+            drafter.context_keys_values(batch.tokens[rows + 1], batch.final_hidden[rows], batch.positions[rows])
+        ]
     else:
         expected = drafter.context_keys_values(batch.features[rows], batch.positions[rows])
     for layer, (k, v) in enumerate(expected):
@@ -121,7 +129,9 @@ def test_cached_keys_are_those_of_training(make: Callable[..., NeuralDrafter], b
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_late_commits_and_reused_slots(make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str, monkeypatch) -> None:  # noqa: ANN001
+def test_late_commits_and_reused_slots(
+    make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str, monkeypatch
+) -> None:
     """Rows that waited for several steps, rows taken in at once, and a slot's earlier owner all give the same draft."""
     served = serve(make(kind))
 
@@ -138,7 +148,11 @@ def test_late_commits_and_reused_slots(make: Callable[..., NeuralDrafter], batch
         return served.propose(state, anchors_at(batch, [(0, 0, 15)]), 3, greedy(1))
 
     reference = draft([(0, 15)], False, 10_000)
-    for commits, owner, limit in (([(0, 4), (4, 5), (5, 15)], False, 10_000), ([(0, 15)], True, 10_000), ([(0, 9), (9, 15)], True, 1)):
+    for commits, owner, limit in (
+        ([(0, 4), (4, 5), (5, 15)], False, 10_000),
+        ([(0, 15)], True, 10_000),
+        ([(0, 9), (9, 15)], True, 1),
+    ):
         again = draft(commits, owner, limit)
         assert torch.equal(again.tokens, reference.tokens)
         torch.testing.assert_close(again.confidence, reference.confidence, rtol=1e-6, atol=0)
@@ -226,7 +240,12 @@ def test_greedy_requests_in_a_sampling_drafter(make: Callable[..., NeuralDrafter
 
 @pytest.mark.parametrize(
     ("kind", "sample", "head"),
-    [("dflash", False, "deterministic"), ("dflash", True, "parallel"), ("dfly", True, "sequential"), ("mtp", True, "sequential")],
+    [
+        ("dflash", False, "deterministic"),
+        ("dflash", True, "parallel"),
+        ("dfly", True, "sequential"),
+        ("mtp", True, "sequential"),
+    ],
 )
 def test_declarations(make: Callable[..., NeuralDrafter], kind: str, sample: bool, head: str) -> None:
     served = serve(make(kind), sample=sample)
@@ -244,7 +263,9 @@ def test_window_reads_the_right_lines(slots: list[int]) -> None:
     own = [torch.randn(len(slots), 2, 2, 4, generator=generator) for _ in range(2)]
     expected = []
     for i, slot in enumerate(slots):
-        k, v = (torch.cat([c[slot, : length[i]], o[i]]).repeat_interleave(2, 1) for c, o in zip(cache, own, strict=True))
+        k, v = (
+            torch.cat([c[slot, : length[i]], o[i]]).repeat_interleave(2, 1) for c, o in zip(cache, own, strict=True)
+        )
         weights = (torch.einsum("nhd,mhd->hnm", q[i], k) * 0.5).softmax(-1)
         expected.append(torch.einsum("hnm,mhd->nhd", weights, v))
     places = length.unsqueeze(1) + torch.arange(2)

@@ -58,8 +58,12 @@ def naive_block(drafter: DFly, batch: PackedBatch, a: int) -> Tensor:
     return torch.stack([drafter.refine(h[k], batch.tokens[a + k]) for k in range(len(h)) if a + k < len(batch)])
 
 
-@pytest.mark.parametrize(("kind", "fields"), [("dflash", {}), ("dfly", {}), ("dfly", {"head": "markov", "qk_norm": False})])
-def test_blocks_against_the_equations(make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str, fields: dict) -> None:
+@pytest.mark.parametrize(
+    ("kind", "fields"), [("dflash", {}), ("dfly", {}), ("dfly", {"head": "markov", "qk_norm": False})]
+)
+def test_blocks_against_the_equations(
+    make: Callable[..., NeuralDrafter], batch: PackedBatch, kind: str, fields: dict
+) -> None:
     """Packing included: the anchors lie in three documents, and blocks near the ends reach over the border."""
     drafter = make(kind, **fields)
     out = drafter.training_forward(batch, ANCHORS)
@@ -130,7 +134,7 @@ def test_initial_fusion_starts_near_the_own_depth(make: Callable[..., NeuralDraf
 
 
 def naive_mtp(drafter: MTP, batch: PackedBatch, document: int, depths: int) -> Tensor:
-    """All positions of one document, all depths, with explicit masks [n, (depth+1) * n] over all keys: o [n, depths, H]."""
+    """All positions of one document, all depths, with masks [n, (depth+1) * n] over all keys: o [n, depths, H]."""
     rows = (batch.documents == document).nonzero().squeeze(1)[:-1]
     n, layer = len(rows), drafter.layers[0]
     chain, h = batch.tokens[rows + 1], batch.final_hidden[rows]
@@ -186,7 +190,10 @@ def test_mtp_labels_are_the_true_chain_and_the_first_embedding_is_zero(
 
 @pytest.mark.parametrize("kind", ["dflash", "dfly", "mtp"])
 def test_gradient_reaches_every_parameter_and_nothing_else(
-    make: Callable[..., NeuralDrafter], batch: PackedBatch, tiny_llama, kind: str  # noqa: ANN001
+    make: Callable[..., NeuralDrafter],
+    batch: PackedBatch,
+    tiny_llama,
+    kind: str,
 ) -> None:
     drafter = make(kind)
     assert isinstance(drafter, TrainableDrafter)
@@ -201,7 +208,9 @@ def test_gradient_reaches_every_parameter_and_nothing_else(
     assert not any("embed_tokens" in name or "lm_head" in name for name in drafter.state_dict())
 
 
-def test_on_policy_tokens_carry_no_gradient_but_hidden_states_do(make: Callable[..., NeuralDrafter], batch: PackedBatch) -> None:
+def test_on_policy_tokens_carry_no_gradient_but_hidden_states_do(
+    make: Callable[..., NeuralDrafter], batch: PackedBatch
+) -> None:
     """The gradient of the last depth's output reaches the first depth through the hidden state that is fed back."""
     drafter = make("mtp", depths=2, on_policy=True)
     final_hidden = batch.final_hidden.clone().requires_grad_()
