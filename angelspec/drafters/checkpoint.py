@@ -97,7 +97,8 @@ def check_target(expected: Mapping[str, Any], found: Mapping[str, Any], where: s
         if expected.get(key) != found.get(key):
             raise DrafterMismatch(
                 f"{where} was trained for another {meaning}: {key} {expected.get(key)!r} of"
-                f" {expected.get('name')!r}, but the target given has {found.get(key)!r}. Load that target, or train a drafter for this one."
+                f" {expected.get('name')!r}, but the target given has {found.get(key)!r}. Load that target, or train a"
+                " drafter for this one."
             )
 
 
