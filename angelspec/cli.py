@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import angelspec
-from angelspec.commands import doctor
+from angelspec.commands import bench, doctor, generate
 
 app = typer.Typer(
     name="angelspec",
@@ -38,6 +38,8 @@ def _options(
 
 # A command module imports torch and transformers inside its functions, so that --help stays quick.
 app.command("doctor")(doctor.command)
+app.command("generate")(generate.command)
+app.command("bench")(bench.command)
 
 
 def main() -> None:

@@ -4,8 +4,8 @@ Rows. Request r brings draft_rows[r] + 1 rows of target logits, contiguous and i
 sequence position S; row k belongs to draft token k, at S + k. The logits of row k are the target's distribution of the
 token at position S + k + 1, so row k - 1 judges draft token k and row draft_rows[r] gives the token after a full match.
 
-Both rules draw every target sample for sequence position t from the TARGET stream at t. Hence under rule A the tokens do
-not depend on the drafts at all, only the number of passes does: output equals autoregressive output token for token.
+Both rules draw every target sample for sequence position t from the TARGET stream at t. Hence under rule A the tokens
+do not depend on the drafts, only the number of passes does: output equals autoregressive output token for token.
 """
 
 import torch
@@ -27,14 +27,15 @@ def verify(
 ) -> Verdict:
     """Accept a prefix of each request's draft and draw the token after it.
 
-    proposal for R requests; target_logits [sum(draft_rows + 1), V]; draft_rows int64 [R], each in 0..N; sampling of the R
-    requests; positions int64 [R]: S, the anchors' sequence positions. Raises ValueError on shapes that do not fit.
+    proposal for R requests; target_logits [sum(draft_rows + 1), V]; draft_rows int64 [R], each in 0..N; sampling of
+    the R requests; positions int64 [R]: S, the anchors' sequence positions. Raises ValueError on shapes that do not
+    fit.
     """
     requests, slots = proposal.tokens.shape
     if draft_rows.shape != (requests,) or positions.shape != (requests,):
         raise ValueError(
-            f"draft_rows {list(draft_rows.shape)} and positions {list(positions.shape)}: expected one entry for each of "
-            f"{requests} requests"
+            f"draft_rows {list(draft_rows.shape)} and positions {list(positions.shape)}: expected one entry for each "
+            f"of {requests} requests"
         )
     if slots == 0:
         if len(target_logits) != requests:

@@ -16,7 +16,7 @@ prefix of the tokens sorted by (weight descending, id ascending), so together th
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import torch
 from torch import Tensor
@@ -56,7 +56,7 @@ class SamplingParams:
 
 @dataclass(frozen=True)
 class Sampling:
-    """SamplingParams of n rows as tensors. The two flags are known on the host, so that a greedy batch costs nothing."""
+    """SamplingParams of n rows as tensors. The flags are known on the host, so that a greedy batch costs nothing."""
 
     temperature: Tensor  # float32 [n]
     top_k: Tensor  # int64 [n]
@@ -83,8 +83,14 @@ class Sampling:
 
     def rows(self, index: Tensor | slice) -> "Sampling":
         """The rows `index` (repeats allowed): from requests to their rows, or a part of a batch."""
-        columns = (self.temperature, self.top_k, self.top_p, self.min_p, self.seed)
-        return Sampling(*(c[index] for c in columns), all_greedy=self.all_greedy, truncates=self.truncates)
+        return replace(
+            self,
+            temperature=self.temperature[index],
+            top_k=self.top_k[index],
+            top_p=self.top_p[index],
+            min_p=self.min_p[index],
+            seed=self.seed[index],
+        )
 
 
 @dataclass(frozen=True)

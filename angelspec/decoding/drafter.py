@@ -18,8 +18,8 @@ class Anchors:
     """The R requests to draft for. The anchor is the last committed token; the target has not read it yet.
 
     tokens, positions, slots   int64 [R]: anchor token, its sequence position S, its row in every per-slot table
-    history                    int64 [slots, width]: history[slot, :S + 1] is the committed text of a slot; read only, and
-                               what lies behind is left over from rejected drafts
+    history                    int64 [slots, width]: history[slot, :S + 1] is the committed text of a slot; read only.
+                               What lies behind is left over from rejected drafts
     """
 
     tokens: Tensor
@@ -46,10 +46,10 @@ class Committed:
 class Drafter(Protocol):
     """Proposes tokens. All state is per slot, lives in what `new_state` returns, and is passed in.
 
-    The engine calls `reset` when a slot changes hands, `commit` after every step with the rows that step committed (prompt
-    rows included), and `propose` when it wants drafts. A drafter may do its work on committed rows late, at the next
-    `propose`: steps that do not draft then cost it nothing. `propose` must not change the state in a way that a rejected
-    draft could be seen by.
+    The engine calls `reset` when a slot changes hands, `commit` after every step with the rows that step committed
+    (prompt rows included), and `propose` when it wants drafts. A drafter may do its work on committed rows late, at the
+    next `propose`: steps that do not draft then cost it nothing. `propose` must leave no trace of its drafts in the
+    state: they may all be rejected.
     """
 
     name: str

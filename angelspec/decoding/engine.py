@@ -1,8 +1,8 @@
 """The engine: continuous batching of ragged requests, one loop for every drafter.
 
 A step is propose -> allocate -> verify -> commit over all slots at once. What a slot feeds to the target is always the
-same: the committed tokens it has not read yet (a chunk of the prompt, or the anchor alone), then its draft rows. AR is the
-drafter that proposes nothing. All bookkeeping is a fixed number of tensor operations a step, whatever the batch.
+same: the committed tokens it has not read yet (a chunk of the prompt, or the anchor alone), then its draft rows. AR is
+the drafter that proposes nothing. Bookkeeping is a fixed number of tensor operations a step, whatever the batch.
 """
 
 from __future__ import annotations
@@ -96,9 +96,10 @@ class Engine:
     ) -> list[Answer]:
         """Answer all requests; the answers come in the order of the requests.
 
-        on_token sees committed tokens only, one Chunk per request and step. capture receives what the target computed for
-        every finished answer. SIGINT ends the run after the step it falls into: `interrupted` is set, and requests without
-        a complete answer come back with finish_reason "interrupted" and what they have. A second SIGINT is not held back.
+        on_token sees committed tokens only, one Chunk per request and step. capture receives what the target computed
+        for every finished answer. SIGINT ends the run after the step it falls into: `interrupted` is set, and requests
+        without a complete answer come back with finish_reason "interrupted" and what they have. A second SIGINT is not
+        held back.
         """
         for request in requests:
             self._check(request)
@@ -127,6 +128,7 @@ class Engine:
         self._submitted += 1
         return self._submitted - 1
 
+    @torch.no_grad()
     def step(self) -> dict[int, Answer]:
         """One pass of the target over everything that runs; the answers that it completed."""
         started = time.perf_counter()
@@ -317,11 +319,10 @@ class Engine:
     def _check(self, request: Request) -> None:
         if len(request.prompt_ids) >= self.max_len:
             raise ValueError(
-                f"request {request.id!r} has a prompt of {len(request.prompt_ids)} tokens and the engine holds {self.max_len} "
-                "per request, answer included; shorten the prompt or raise max_len"
+                f"request {request.id!r} has a prompt of {len(request.prompt_ids)} tokens and the engine holds "
+                f"{self.max_len} per request, answer included; shorten the prompt or raise max_len"
             )
-        wrong = [t for t in request.prompt_ids if not 0 <= int(t) < self.target.dims.vocab_size]
+        vocab = self.target.dims.vocab_size
+        wrong = [t for t in request.prompt_ids if not 0 <= int(t) < vocab]
         if wrong:
-            raise ValueError(
-                f"request {request.id!r} has token ids {wrong[:5]}; expected ids in 0..{self.target.dims.vocab_size - 1}"
-            )
+            raise ValueError(f"request {request.id!r} has token ids {wrong[:5]}; expected ids in 0..{vocab - 1}")

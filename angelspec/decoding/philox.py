@@ -32,7 +32,7 @@ def philox4x32(counter: Tensor, key: Tensor) -> Tensor:
     keys = (key + rounds * torch.tensor(_WEYL, device=device).unsqueeze(1)) & _MASK  # [10, 2, n]
     even, odd = counter[0::2], counter[1::2]
     for round_key in keys:
-        # A 32 x 32 bit product needs 64 unsigned bits; int64 wraps to the same bits, so shift and mask recover both halves.
+        # A 32 x 32 bit product has 64 unsigned bits; int64 wraps to the same ones; shift and mask give both halves.
         product = even * multipliers
         high, low = (product >> 32) & _MASK, product & _MASK
         even, odd = high.flip(0) ^ odd ^ round_key, low.flip(0)

@@ -14,8 +14,8 @@ class Proposal:
     confidence  float32 [R, N]; estimated probability that token k is accepted given that all before it were
     q           float [R, N, V]: the distribution token k was drawn from, in the target's vocabulary (a drafter with a
                 smaller one scatters it through its d2t map); None when tokens are a function of the committed text
-    lengths     int64 [R] when some requests got fewer than N tokens, else None. Under rule B they may depend on the committed
-                text only; stopping early by confidence is a policy, and has to be declared as one
+    lengths     int64 [R] when some requests got fewer than N tokens, else None. Under rule B they may depend on the
+                committed text only; stopping early by confidence is a policy, and has to be declared as one
     parent      int64 [N]: the slot each token continues, -1 for the anchor. None is the chain -1, 0, 1, ...
     """
 
@@ -57,15 +57,17 @@ class Proposal:
         if extra == 0:
             return self
 
-        def pad(x: Tensor | None) -> Tensor | None:
-            return x if x is None else torch.cat((x, x.new_zeros(extra, *x.shape[1:])))
+        def pad(x: Tensor) -> Tensor:
+            return torch.cat((x, x.new_zeros(extra, *x.shape[1:])))
 
-        return Proposal(pad(self.tokens), pad(self.confidence), pad(self.q), pad(self.lengths), self.parent)
+        q = None if self.q is None else pad(self.q)
+        lengths = None if self.lengths is None else pad(self.lengths)
+        return Proposal(pad(self.tokens), pad(self.confidence), q, lengths, self.parent)
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """accepted int64 [R]: draft tokens kept; next_token int64 [R]: the target's token after them (bonus or correction)."""
+    """accepted [R]: draft tokens kept; next_token [R]: the target's token after them (bonus or correction); int64."""
 
     accepted: Tensor
     next_token: Tensor

@@ -15,8 +15,8 @@ FinishReason = Literal["stop", "length", "context", "interrupted"]
 class Request:
     """One prompt and how to answer it.
 
-    stop_ids end the answer and belong to it (usually the target's eos_ids; empty to ignore them). A stop string ends the
-    text in front of it; it is matched in the text without special tokens. `meta` is carried to the answer untouched.
+    stop_ids end the answer and belong to it (usually the target's eos_ids; empty to ignore them). A stop string ends
+    the text in front of it; it is matched in the text without special tokens. `meta` is carried to the answer.
     """
 
     id: str
@@ -45,8 +45,8 @@ class Answer:
                    length       max_new_tokens
                    context      the engine's max_len: prompt and answer together
                    interrupted  SIGINT; token_ids hold what was committed until then
-    rounds         target passes that committed tokens; drafted and accepted count draft tokens verified and kept. The cut
-                   of a stop inside an accepted block is in neither: accepted counts what the target agreed with.
+    rounds         target passes that committed tokens; drafted and accepted count draft tokens verified and kept.
+                   accepted is what the target agreed with, also when a stop inside the block cuts it
     submitted, started, first_token, finished   seconds of time.perf_counter; started is when a KV slot was free
     """
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import torch
 from torch import Tensor
 
@@ -49,10 +51,8 @@ class SlotState:
 
     def sampling(self, slots: Tensor) -> Sampling:
         """Sampling of these slots, on the sampler's device; a batch without sampled requests costs nothing."""
-        s = self._sampling
-        columns = (s.temperature, s.top_k, s.top_p, s.min_p, s.seed)
-        index = slots.to(self.device)
-        return Sampling(*(c[index] for c in columns), all_greedy=not self._sampled, truncates=bool(self._truncated))
+        rows = self._sampling.rows(slots.to(self.device))
+        return replace(rows, all_greedy=not self._sampled, truncates=bool(self._truncated))
 
     def committed(self, slot: int) -> list[int]:
         """All tokens of a slot's answer so far."""

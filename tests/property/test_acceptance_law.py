@@ -1,8 +1,8 @@
 """The law of the output: verify() against enumerated distributions, and three biased schemes that must be caught.
 
 A small Markov chain plays the target (row = distribution after each token), another the drafter. 200,000 requests with
-different seeds draft, verify and, where a round gave one token only, take a second token autoregressively; the first two
-tokens of the output must then have the law p(x1) p(x2 | x1).
+different seeds draft, verify and, where a round gave one token only, take a second token autoregressively; the first
+two tokens of the output must then have the law p(x1) p(x2 | x1).
 """
 
 from collections.abc import Callable
@@ -86,7 +86,7 @@ def two_tokens(
 
 
 def p_value(tokens: Tensor, target: Tensor, params: SamplingParams) -> float:
-    """Chi-square of pairs against p(x1) p(x2|x1), cells with expectation below 5 pooled; 0 if an impossible one occurs."""
+    """Chi-square of pairs against p(x1) p(x2|x1), cells expecting below 5 pooled; 0 if an impossible one occurs."""
     table = law(target, params)
     expected = (DRAWS * table[ANCHOR_TOKEN].unsqueeze(1) * table).flatten().numpy()
     counts = (tokens[:, 0] * len(target) + tokens[:, 1]).bincount(minlength=expected.size).numpy()
@@ -136,7 +136,7 @@ PAIR = SamplingParams(1.0)
 
 
 def gain(tokens: Tensor) -> Tensor:
-    """Expected tokens per cost for depths 0, 1, 2 [R, 3]; the second confidence is .9 or .55 by the first draft token."""
+    """Expected tokens per cost for depths 0, 1, 2 [R, 3]; the second confidence is .9 or .55 by the first token."""
     second = torch.where(tokens[:, 0] == 0, 0.9, 0.55)
     one = torch.full_like(second, 1.0 + FIRST_CONFIDENCE)
     return torch.stack((torch.ones_like(second), one, one + FIRST_CONFIDENCE * second), 1) / COSTS

@@ -55,7 +55,7 @@ class NGramDrafter:
         pass
 
     def _match(self, text: Tensor, last: Tensor) -> tuple[Tensor, Tensor]:
-        """(n of the longest n-gram at the end that occurred before, 0 for none; index after its latest occurrence), [R]."""
+        """n of the longest n-gram at the end that occurred before (0: none), and the index behind it, both [R]."""
         requests, width = text.shape
         place = torch.arange(width, device=text.device)
         run = torch.ones_like(text, dtype=torch.bool)  # run[r, i]: the n tokens that end at i equal the last n

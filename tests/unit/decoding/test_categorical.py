@@ -18,7 +18,7 @@ def probabilities(logits: list[list[float]], *params: SamplingParams) -> np.ndar
 
 
 def kept_by_brute_force(weights: list[int], p: SamplingParams) -> set[int]:
-    """The definition, one token at a time: sort by (weight descending, id ascending), cut by k, then mass, then ratio."""
+    """The definition, token by token: sort by (weight descending, id ascending), cut by k, then mass, then ratio."""
     order = sorted(range(len(weights)), key=lambda v: (-weights[v], v))
     if p.top_k:
         order = order[: p.top_k]
