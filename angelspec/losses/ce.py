@@ -10,8 +10,8 @@ from angelspec.losses.laws import Laws
 def cross_entropy(laws: Laws) -> tuple[Tensor, Tensor]:
     """CE = -log q(y), with gradient dCE/dz = q - onehot(y).
 
-    Returns the value [n] and the gradient with respect to the draft logits [n, V_d]. A label outside the draft vocabulary teaches q
-    nothing: value and gradient are zero there.
+    Returns the value [n] and the gradient with respect to the draft logits [n, V_d]. A label outside the draft
+    vocabulary teaches q nothing: value and gradient are zero there.
     """
     covered = laws.covered.to(laws.q.dtype)
     value = -laws.label_log_q().masked_fill(~laws.covered, 0.0)

@@ -11,8 +11,8 @@ from angelspec.losses.laws import Laws
 def forward_kl(laws: Laws) -> tuple[Tensor, Tensor]:
     """KL(p' || q) = sum_{v in V_d} p'_v log(p'_v / q_v) with p' = p / sum_{V_d} p, and dKL/dz = q - p'.
 
-    Over all of V the divergence is infinite as soon as p leaves V_d, so the target is conditioned on V_d; the mass lost that way is
-    `Laws.missing`. Returns the value [n] and the gradient [n, V_d].
+    Over all of V the divergence is infinite as soon as p leaves V_d, so the target is conditioned on V_d; the mass
+    lost that way is `Laws.missing`. Returns the value [n] and the gradient [n, V_d].
     """
     mass = laws.p.sum(-1)
     expected_gap = torch.linalg.vecdot(laws.p, laws.log_p) - torch.linalg.vecdot(laws.p, laws.logits)

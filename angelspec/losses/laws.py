@@ -1,8 +1,8 @@
 """The two laws of a draft slot, target p and draft q, for a handful of rows at a time.
 
-p lives on the whole target vocabulary V, q on the draft vocabulary V_d. Given the target's hidden state h and the log-sum-exp over V that
-was captured while the target answered, p(v) = exp(h . W_v - lse) is exact for every v in V_d without touching the other V - V_d columns;
-what p puts outside V_d is one number, `missing = 1 - sum_{v in V_d} p(v)`.
+p lives on the whole target vocabulary V, q on the draft vocabulary V_d. Given the target's hidden state h and the
+log-sum-exp over V that was captured while the target answered, p(v) = exp(h . W_v - lse) is exact for every v in V_d
+without touching the other V - V_d columns; what p puts outside V_d is one number, `missing = 1 - sum_{v in V_d} p(v)`.
 """
 
 from __future__ import annotations

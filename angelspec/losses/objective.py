@@ -1,8 +1,8 @@
 """The training objective: which losses, how they are weighted over slots, and their exact global normaliser.
 
-A loss is a sum of fractions, `sum_i numerator_i / denominator_i`: the weighted slot losses over the sum of the weights (one fraction, or one
-per depth for MTP) and the end-to-end loss over the number of chains. Keeping both halves apart until every process has contributed makes
-the loss of two processes equal to that of one.
+A loss is a sum of fractions, `sum_i numerator_i / denominator_i`: the weighted slot losses over the sum of the weights
+(one fraction, or one per depth for MTP) and the end-to-end loss over the number of chains. Keeping both halves apart
+until every process has contributed makes the loss of two processes equal to that of one.
 """
 
 from __future__ import annotations
@@ -29,11 +29,12 @@ from angelspec.training.types import DraftHead, DraftHidden, PackedBatch
 class Objective:
     """Coefficients of the losses (0 = off) and the way slots are weighted.
 
-    ce, tv, kl, topk_kl, lk_hybrid, lk_alpha: per-slot losses, summed and then averaged with the slot weights.
-    e2e: end-to-end total variation of whole chains, on top and not multiplied by slot weights; "surrogate" multiplies the per-slot loss
-    by the detached coupling weights instead of differentiating the product of acceptances.
-    depth_weights: one mean per slot, summed with these weights (MTP); None takes one mean over all slots (block drafters).
-    complete_chains: e2e counts only chains whose every slot is valid (MTP); otherwise those with at least one.
+    ce, tv, kl, topk_kl, lk_hybrid, lk_alpha: per-slot losses, summed and then averaged with the slot weights. e2e:
+    end-to-end total variation of whole chains, on top and not multiplied by slot weights; "surrogate" multiplies the
+    per-slot loss by the detached coupling weights instead of differentiating the product of acceptances.
+    depth_weights: one mean per slot, summed with these weights (MTP); None takes one mean over all slots (block
+    drafters). complete_chains: e2e counts only chains whose every slot is valid (MTP); otherwise those with at least
+    one.
     """
 
     ce: float = 0.0
@@ -58,7 +59,9 @@ class Objective:
         if not all(math.isfinite(c) and c >= 0 for c in coefficients) or not any(coefficients):
             raise ValueError(f"An objective needs coefficients >= 0 and at least one above 0, got {self}.")
         if self.e2e and self.e2e_form == "surrogate" and not (self.ce or any(self._distillation())):
-            raise ValueError("The surrogate e2e form weights the per-slot losses; give ce, tv, kl or lk a coefficient too.")
+            raise ValueError(
+                "The surrogate e2e form weights the per-slot losses; give ce, tv, kl or lk a coefficient too."
+            )
         if self.gamma <= 0 or not 0 <= self.pace <= 1:
             raise ValueError(f"gamma must be > 0 and pace in [0, 1], got gamma={self.gamma}, pace={self.pace}.")
 
@@ -75,7 +78,9 @@ class Objective:
         return not any(self._distillation()) and not self.e2e
 
     def slot_loss(self, laws: Laws) -> tuple[Tensor, Tensor]:
-        """The per-slot losses with their coefficients: value [n], gradient with respect to the draft logits [n, V_d]."""
+        """The per-slot losses with their coefficients: value [n], gradient with respect to the draft logits [n,
+        V_d].
+        """
         parts = (
             (self.ce, cross_entropy),
             (self.tv, total_variation),
@@ -89,7 +94,11 @@ class Objective:
             if coefficient:
                 part_value, part_gradient = loss(laws)
                 value = part_value * coefficient if value is None else value + part_value * coefficient
-                gradient = part_gradient.mul_(coefficient) if gradient is None else gradient.add_(part_gradient, alpha=coefficient)
+                gradient = (
+                    part_gradient.mul_(coefficient)
+                    if gradient is None
+                    else gradient.add_(part_gradient, alpha=coefficient)
+                )
         return value, gradient
 
 
@@ -97,9 +106,9 @@ class Objective:
 class Outcome:
     """Loss of one micro-batch, not yet normalised, with what the progress line and the metrics show.
 
-    numerators [P] differentiable, denominators [P]: loss = sum(numerators / denominators) after both are summed over the processes.
-    Per slot [N]: count of valid slots, correct (argmax is the label), reached (all slots up to here correct), acceptance (sum of alpha),
-    missing (sum of teacher mass outside V_d).
+    numerators [P] differentiable, denominators [P]: loss = sum(numerators / denominators) after both are summed over
+    the processes. Per slot [N]: count of valid slots, correct (argmax is the label), reached (all slots up to here
+    correct), acceptance (sum of alpha), missing (sum of teacher mass outside V_d).
     """
 
     numerators: Tensor
@@ -177,7 +186,9 @@ def _slot_weights(slots: SlotStatistics, valid: Tensor, objective: Objective) ->
 
 def _per_slot(depth_weights: tuple[float, ...], depths: int) -> tuple[float, ...]:
     if len(depth_weights) != depths:
-        raise ValueError(f"depth_weights has {len(depth_weights)} entries but a chain has {depths} slots; give one per slot.")
+        raise ValueError(
+            f"depth_weights has {len(depth_weights)} entries but a chain has {depths} slots; give one per slot."
+        )
     return depth_weights
 
 

@@ -1,9 +1,10 @@
 """The vocabulary pass: from draft hidden states to per-slot losses, a few rows at a time.
 
-The LM head is frozen, so of d loss / d logits [n, V_d] only its image under the head is ever needed, d loss / d hidden [n, H]. It is computed
-while the logits of a chunk of rows exist anyway. What survives a chunk is one value and one Jacobian row of H numbers per slot and term;
-logits never exist for all anchors at once, nothing is recomputed in the backward pass, and everything that mixes slots (D-PACE weights,
-end-to-end products, normalisers) is ordinary autograd on the small per-slot values.
+The LM head is frozen, so of d loss / d logits [n, V_d] only its image under the head is ever needed, d loss / d hidden
+[n, H]. It is computed while the logits of a chunk of rows exist anyway. What survives a chunk is one value and one
+Jacobian row of H numbers per slot and term; logits never exist for all anchors at once, nothing is recomputed in the
+backward pass, and everything that mixes slots (D-PACE weights, end-to-end products, normalisers) is ordinary autograd
+on the small per-slot values.
 
 Matrix products of n x H x V_d: one for q, one for p, one per term that is differentiated.
 """
@@ -29,8 +30,8 @@ CHUNK_ELEMENTS = 2**20  # logits of a chunk: 4 MiB in float32, so that the few a
 class SlotStatistics:
     """What was seen on the way, [n] each and without gradient.
 
-    label_probability q(label), 0 outside V_d; correct: the draft's likeliest token is the label; acceptance alpha = sum min(p, q) and
-    missing (mass of p outside V_d), both NaN without a teacher.
+    label_probability q(label), 0 outside V_d; correct: the draft's likeliest token is the label; acceptance alpha =
+    sum min(p, q) and missing (mass of p outside V_d), both NaN without a teacher.
     """
 
     label_probability: Tensor
@@ -49,8 +50,8 @@ def slot_terms(
 ) -> tuple[Tensor, SlotStatistics]:
     """Values [K, n] of the K `terms` for n slots, differentiable in `hidden` only.
 
-    hidden [n, H]; labels [n] target ids; teacher = (final_hidden [n, H], lse [n]) of the teacher rows, needed by every term but CE;
-    chunk = rows whose logits exist at the same time (chosen from V_d when None).
+    hidden [n, H]; labels [n] target ids; teacher = (final_hidden [n, H], lse [n]) of the teacher rows, needed by every
+    term but CE; chunk = rows whose logits exist at the same time (chosen from V_d when None).
     """
     if hidden.shape[-1] != head.weight.shape[-1]:
         raise ValueError(
@@ -67,7 +68,7 @@ def slot_terms(
 
 class _VocabularyPass(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, labels, weight, teacher, terms, chunk):  # noqa: ANN001, ANN205
+    def forward(ctx, hidden, labels, weight, teacher, terms, chunk):
         rows, dtype = hidden.shape[0], _accumulation_dtype(weight)
         differentiate = ctx.needs_input_grad[0]
         values = hidden.new_zeros((len(terms), rows), dtype=dtype)
@@ -90,7 +91,7 @@ class _VocabularyPass(torch.autograd.Function):
         return values, probability, correct, acceptance, missing
 
     @staticmethod
-    def backward(ctx, upstream, *_):  # noqa: ANN001, ANN002, ANN205
+    def backward(ctx, upstream, *_):
         (jacobian,) = ctx.saved_tensors
         gradient = torch.einsum("kn,knh->nh", upstream.to(jacobian.dtype), jacobian)
         return gradient.to(ctx.hidden_dtype), None, None, None, None, None

@@ -1,11 +1,13 @@
-"""From answers on disk to packed batches: data order, packing and anchors, all of it repeatable from a seed and a position.
+"""From answers on disk to packed batches: data order, packing and anchors, all of it repeatable from a seed and a
+position.
 
-A *sequence* is some whole documents laid end to end, at most `max_length` tokens; a *batch* is a number of sequences. Documents never see
-each other (see angelspec.data.packing), so a batch is simply all its sequences in one row of tokens.
+A *sequence* is some whole documents laid end to end, at most `max_length` tokens; a *batch* is a number of sequences.
+Documents never see each other (see angelspec.data.packing), so a batch is simply all its sequences in one row of
+tokens.
 
-Every random choice is keyed by (seed, epoch, sequence): the order of the documents by the epoch, the anchors of a sequence by its own
-number. Nothing depends on what was drawn before, on the process that draws, or on a global generator, so the whole random state of a run
-is the seed and the position {epoch, sequence}.
+Every random choice is keyed by (seed, epoch, sequence): the order of the documents by the epoch, the anchors of a
+sequence by its own number. Nothing depends on what was drawn before, on the process that draws, or on a global
+generator, so the whole random state of a run is the seed and the position {epoch, sequence}.
 """
 
 from __future__ import annotations
@@ -37,9 +39,11 @@ class DocumentStore(Protocol):
 
 @dataclass(frozen=True)
 class BatchConfig:
-    """sequences: per optimiser step and micro-batch, over all processes. max_length: tokens of a sequence; longer documents are cut.
-    anchors: per sequence, uniform without replacement among supervised tokens. labels: supervised tokens that must follow an anchor
-    inside its document (1 trains on the ends of answers too; N asks for whole blocks, as the paper does)."""
+    """sequences: per optimiser step and micro-batch, over all processes. max_length: tokens of a sequence; longer
+    documents are cut. anchors: per sequence, uniform without replacement among the tokens that an answer token
+    follows. labels: supervised tokens that must follow an anchor inside its document (1 trains on the ends of answers
+    too; N asks for whole blocks, as the paper does).
+    """
 
     sequences: int = 2
     max_length: int = 1024
@@ -63,26 +67,32 @@ class Position:
 class Batches:
     """Endless batches of one store. `position` is all that a checkpoint needs; assign it to resume."""
 
-    def __init__(self, store: DocumentStore, lengths: Sequence[tuple[int, int]], config: BatchConfig, seed: int) -> None:
-        """lengths: (prompt tokens, answer tokens) of every document of the store, in order. Documents that have no anchor within
-        `max_length` tokens are left out; `dropped` counts them. Raises NothingToTrainOn when none is left."""
+    def __init__(
+        self, store: DocumentStore, lengths: Sequence[tuple[int, int]], config: BatchConfig, seed: int
+    ) -> None:
+        """lengths: (prompt tokens, answer tokens) of every document of the store, in order. Documents that have no
+        anchor within `max_length` tokens are left out; `dropped` counts them. Raises NothingToTrainOn when none is
+        left.
+        """
         self.config, self.seed, self.position = config, seed, Position()
         self._store = store
         self._lengths = {
             place: min(prompt + answer, config.max_length)
             for place, (prompt, answer) in enumerate(lengths)
-            if answer > config.labels and prompt + config.labels < config.max_length and prompt > 0
+            if _anchor_count(prompt, min(prompt + answer, config.max_length), config.labels) > 0
         }
         self.dropped = len(lengths) - len(self._lengths)
         if not self._lengths:
             raise NothingToTrainOn(
-                f"None of {len(lengths)} documents has an answer of more than {config.labels} tokens within max_length="
-                f"{config.max_length}: check the answers, or raise max_length."
+                f"None of {len(lengths)} documents has {config.labels} or more answer tokens after an anchor within"
+                f" max_length={config.max_length}: check the answers, or raise max_length."
             )
         self._epoch, self._order = -1, []
 
     def next(self, rank: int = 0, world: int = 1) -> tuple[PackedBatch, Tensor]:
-        """The share of process `rank` of the next batch, and its anchors [A]. All processes must call it equally often."""
+        """The share of process `rank` of the next batch, and its anchors [A]. All processes must call it equally
+        often.
+        """
         if self.config.sequences < world:
             raise ValueError(f"sequences={self.config.sequences} cannot be shared by {world} processes; raise it.")
         sequences = [self._advance() for _ in range(self.config.sequences)][rank::world]
@@ -127,8 +137,17 @@ def concatenate(batches: Sequence[PackedBatch]) -> PackedBatch:
     for batch in batches:
         documents.append(batch.documents + shift)
         shift += int(batch.documents[-1]) + 1
-    columns = {f.name: torch.cat([getattr(b, f.name) for b in batches]) for f in fields(PackedBatch) if f.name != "documents"}
+    columns = {
+        f.name: torch.cat([getattr(b, f.name) for b in batches]) for f in fields(PackedBatch) if f.name != "documents"
+    }
     return PackedBatch(documents=torch.cat(documents), **columns)
+
+
+def _anchor_count(prompt: int, length: int, labels: int) -> int:
+    """Rows of a document that angelspec.training.layout.candidate_anchors will find: from the last prompt token on
+    (row 0 has no context) to the last one that `labels` answer tokens follow.
+    """
+    return length - labels - max(prompt - 1, 1)
 
 
 def keyed_generator(*key: int) -> torch.Generator:

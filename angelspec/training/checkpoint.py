@@ -5,9 +5,9 @@
         optimiser.safetensors   "<parameter>/<state>", for example "layers.0.mlp.up_proj.weight/exp_avg"
         state.json              step, position in the data, seconds used, configuration of the run
 
-The learning rate is a function of the step and every random choice one of (seed, position), so there is nothing else to save. A folder
-is written under a temporary name, flushed to disk and renamed: what has the final name is whole. Older checkpoints are removed only
-after that.
+The learning rate is a function of the step and every random choice one of (seed, position), so there is nothing else
+to save. A folder is written under a temporary name, flushed to disk and renamed: what has the final name is whole.
+Older checkpoints are removed only after that.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class DiskFull(OSError):
 
 
 def take(module: nn.Module, optimisers: Iterable[torch.optim.Optimizer], state: Mapping[str, Any]) -> Checkpoint:
-    """Whole tensors of a (possibly sharded) module and its optimisers. With several processes all of them must call it."""
+    """Whole tensors of a (possibly sharded) module and its optimisers. With several processes all of them must call
+    it.
+    """
     model = {name: _whole(tensor) for name, tensor in module.state_dict().items()}
     names = {id(p): name for name, p in module.named_parameters()}
     optimiser = {
@@ -66,10 +68,14 @@ def restore(checkpoint: Checkpoint, module: nn.Module, optimisers: Iterable[torc
     own = module.state_dict()
     if own.keys() != checkpoint.model.keys():
         difference = sorted(own.keys() ^ checkpoint.model.keys())
-        raise ValueError(f"The checkpoint belongs to another drafter; names that only one of them has: {difference[:5]}.")
+        raise ValueError(
+            f"The checkpoint belongs to another drafter; names that only one of them has: {difference[:5]}."
+        )
     for name, tensor in own.items():
         if tensor.shape != checkpoint.model[name].shape:
-            raise ValueError(f"{name} is {tuple(tensor.shape)}, in the checkpoint {tuple(checkpoint.model[name].shape)}.")
+            raise ValueError(
+                f"{name} is {tuple(tensor.shape)}, in the checkpoint {tuple(checkpoint.model[name].shape)}."
+            )
         tensor.detach().copy_(_like(checkpoint.model[name], tensor))
     owner = {id(p): optimiser for optimiser in optimisers for group in optimiser.param_groups for p in group["params"]}
     parameters = dict(module.named_parameters())
@@ -90,7 +96,9 @@ def save(checkpoint: Checkpoint, folder: Path, keep: int = 2) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     shutil.rmtree(temporary, ignore_errors=True)
     if (free := shutil.disk_usage(folder).free) < needed:
-        raise DiskFull(errno.ENOSPC, f"a checkpoint needs {needed / 2**20:.0f} MiB, {free / 2**20:.0f} MiB are free", str(folder))
+        raise DiskFull(
+            errno.ENOSPC, f"a checkpoint needs {needed / 2**20:.0f} MiB, {free / 2**20:.0f} MiB are free", str(folder)
+        )
     try:
         temporary.mkdir()
         save_file(checkpoint.model, temporary / "model.safetensors")
@@ -122,10 +130,14 @@ def load(path: Path) -> Checkpoint:
     """Read a checkpoint folder."""
     try:
         return Checkpoint(
-            load_file(path / "model.safetensors"), load_file(path / "optimiser.safetensors"), read_json(path / "state.json")
+            load_file(path / "model.safetensors"),
+            load_file(path / "optimiser.safetensors"),
+            read_json(path / "state.json"),
         )
     except (OSError, SafetensorError) as error:
-        raise ValueError(f"{path} is no whole checkpoint ({error}); remove the folder to go on from the one before.") from error
+        raise ValueError(
+            f"{path} is no whole checkpoint ({error}); remove the folder to go on from the one before."
+        ) from error
 
 
 def _steps(folder: Path) -> list[int]:

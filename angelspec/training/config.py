@@ -23,15 +23,26 @@ class Stage:
 
 
 BLOCK_STAGES = (Stage(Objective(lk_hybrid=1.0, slots="d-pace"), 0.8), Stage(Objective(e2e=1.0), 0.2))
-"""AngelSpec's recipe for block drafters: LK hybrid weighted by D-PACE, then end-to-end TV (arXiv 2607.25852). The shares are ours."""
+"""AngelSpec's recipe for block drafters: LK hybrid weighted by D-PACE, then end-to-end TV (arXiv 2607.25852). The
+shares are ours.
+"""
+
+
+def mtp_stages(depths: int) -> tuple[Stage, ...]:
+    """AngelSpec's end-to-end recipe for MTP: 0.1 CE + TV, averaged depth by depth, plus end-to-end TV of whole
+    chains.
+    """
+    objective = Objective(ce=0.1, tv=1.0, e2e=1.0, depth_weights=(1 / depths,) * depths, complete_chains=True)
+    return (Stage(objective),)
 
 
 @dataclass(frozen=True)
 class TrainingConfig:
-    """A run ends after `steps`, or after `minutes` of training if that is given and reached first (then speed decides how far the
-    run gets, and it can no longer be repeated bit by bit). `accumulate` micro-batches make one step; each is normalised on its own
-    over all processes, and their mean is followed. autocast: bfloat16 products where the device multiplies bfloat16 natively.
-    checkpoint_every, evaluate_every, in steps (0: never)."""
+    """A run ends after `steps`, or after `minutes` of training if that is given and reached first (then speed decides
+    how far the run gets, and it can no longer be repeated bit by bit). `accumulate` micro-batches make one step; each
+    is normalised on its own over all processes, and their mean is followed. autocast: bfloat16 products where the
+    device multiplies bfloat16 natively. checkpoint_every, evaluate_every, in steps (0: never).
+    """
 
     steps: int
     minutes: float | None = None
@@ -66,26 +77,37 @@ class TrainingConfig:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> TrainingConfig:
         """Build from plain values; an unknown key or a value that does not fit is an error that names it."""
-        return _read(cls, values, "training")
+        return read_values(cls, values, "training")
 
 
-def _read(kind: Any, value: Any, where: str) -> Any:
+def read_values(kind: Any, value: Any, where: str) -> Any:
     """`value` as an instance of the annotated type `kind`."""
     if dataclasses.is_dataclass(kind):
         hints = get_type_hints(kind)
-        if not isinstance(value, Mapping) or (unknown := value.keys() - hints.keys()):
-            raise ValueError(f"{where}: got {sorted(unknown) if isinstance(value, Mapping) else value!r}, known keys: {sorted(hints)}.")
-        return kind(**{key: _read(hints[key], item, f"{where}.{key}") for key, item in value.items()})
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{where}: got {value!r}, expected a mapping with some of the keys {', '.join(hints)}.")
+        if unknown := sorted(value.keys() - hints.keys()):
+            raise ValueError(f"{where}: unknown key {', '.join(unknown)}; known are {', '.join(hints)}.")
+        required = {f.name for f in dataclasses.fields(kind) if f.default is f.default_factory is dataclasses.MISSING}
+        if missing := sorted(required - value.keys()):
+            raise ValueError(f"{where}: {', '.join(missing)} is missing.")
+        return kind(**{key: read_values(hints[key], item, f"{where}.{key}") for key, item in value.items()})
     if get_origin(kind) in (types.UnionType, Union):
-        return None if value is None else _read(next(k for k in get_args(kind) if k is not type(None)), value, where)
+        return (
+            None if value is None else read_values(next(k for k in get_args(kind) if k is not type(None)), value, where)
+        )
     if get_origin(kind) is Literal:
         if value not in get_args(kind):
             raise ValueError(f"{where}: got {value!r}, expected one of {list(get_args(kind))}.")
         return value
+    if get_origin(kind) is dict:
+        if not isinstance(value, Mapping):
+            raise ValueError(f"{where}: got {value!r}, expected a mapping.")
+        return {str(key): read_values(get_args(kind)[1], item, f"{where}.{key}") for key, item in value.items()}
     if get_origin(kind) is tuple:
         if not isinstance(value, list | tuple):
             raise ValueError(f"{where}: got {value!r}, expected a list.")
-        return tuple(_read(get_args(kind)[0], item, f"{where}[{i}]") for i, item in enumerate(value))
+        return tuple(read_values(get_args(kind)[0], item, f"{where}[{i}]") for i, item in enumerate(value))
     if isinstance(value, bool) != (kind is bool) or not isinstance(value, (int, float) if kind is float else kind):
         raise ValueError(f"{where}: got {value!r}, expected {kind.__name__}.")
     return kind(value)

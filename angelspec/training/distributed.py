@@ -2,8 +2,9 @@
 
     torchrun --nproc-per-node 8 -m angelspec.training.train --config run.yaml
 
-Each process takes its share of every batch; numerators and denominators of the loss are summed over the processes before they are
-divided, and gradients are reduced in float32, so that the result does not depend on how the batch was cut.
+Each process takes its share of every batch; numerators and denominators of the loss are summed over the processes
+before they are divided, and gradients are reduced in float32, so that the result does not depend on how the batch was
+cut.
 """
 
 from __future__ import annotations
@@ -55,10 +56,11 @@ def join_world(device: str) -> World:
 
 
 def shard(drafter: nn.Module, world: World, *, bfloat16: bool) -> None:
-    """Shard parameters, gradients and optimiser state over the processes (ZeRO-3). Call before the optimisers are built.
+    """Shard parameters, gradients and optimiser state over the processes (ZeRO-3). Call before the optimisers are
+    built.
 
-    The drafter is one unit: block drafters use the key and value projections of every layer before the layers themselves run,
-    so units per layer would be gathered too late.
+    The drafter is one unit: block drafters use the key and value projections of every layer before the layers
+    themselves run, so units per layer would be gathered too late.
     """
     if world.size == 1:
         return

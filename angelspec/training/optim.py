@@ -1,14 +1,15 @@
 """Optimisers: AdamW, and Muon for matrices with AdamW for the rest.
 
-Muon (Jordan et al. 2024; scaled as in Moonlight, arXiv 2502.16982) replaces the momentum M of a matrix by the nearest orthogonal one,
-U V^T of its singular value decomposition, found with five Newton-Schulz steps:
+Muon (Jordan et al. 2024; scaled as in Moonlight, arXiv 2502.16982) replaces the momentum M of a matrix by the nearest
+orthogonal one, U V^T of its singular value decomposition, found with five Newton-Schulz steps:
 
     B <- mu B + G;   M = G + mu B (Nesterov);   X = M / ||M||_F
     five times:  A = X X^T;  X <- a X + (b A + c A A) X        (a, b, c) = (3.4445, -4.7750, 2.0315)
     W <- (1 - lr wd) W - lr 0.2 sqrt(max(rows, columns)) X
 
-The factor gives updates the root mean square of AdamW's, so that both share one learning rate. torch.optim.Muon computes the iteration in
-bfloat16, which a CPU without bfloat16 units does 50 times slower; here it runs in the dtype of the gradient on CPUs.
+The factor gives updates the root mean square of AdamW's, so that both share one learning rate. torch.optim.Muon
+computes the iteration in bfloat16, which a CPU without bfloat16 units does 50 times slower; here it runs in the dtype
+of the gradient on CPUs.
 """
 
 from __future__ import annotations

@@ -24,7 +24,9 @@ class MetricsTable:
         self.rows: list[dict[str, Any]] = []
 
     def load(self, last_step: int) -> None:
-        """Take over the rows of an interrupted run up to `last_step`; what it did after its checkpoint is done again."""
+        """Take over the rows of an interrupted run up to `last_step`; what it did after its checkpoint is done
+        again.
+        """
         rows = pq.read_table(self.path).to_pylist() if self.path.is_file() else []
         self.rows = [row for row in rows if row["step"] <= last_step]
 
@@ -40,7 +42,9 @@ class MetricsTable:
 
 
 class ProgressLine:
-    """Loss, acceptance by slot, speed and remaining time: one line that is rewritten on a terminal, one line now and then elsewhere."""
+    """Loss, acceptance by slot, speed and remaining time: one line that is rewritten on a terminal, one line now and
+    then elsewhere.
+    """
 
     def __init__(self, steps: int, stream: TextIO | None = None, every_s: float | None = None) -> None:
         self._steps, self._stream = steps, stream or sys.stderr

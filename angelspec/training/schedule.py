@@ -18,7 +18,9 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class Schedule:
-    """Shape of the learning rate. `warmup` and `decay` are shares of the budget, `floor` is the lowest rate over the highest."""
+    """Shape of the learning rate. `warmup` and `decay` are shares of the budget, `floor` is the lowest rate over the
+    highest.
+    """
 
     shape: Literal["cosine", "wsd", "constant"] = "cosine"
     warmup: float = 0.04
@@ -29,11 +31,14 @@ class Schedule:
         if self.shape not in ("cosine", "wsd", "constant"):
             raise ValueError(f"schedule {self.shape!r} is unknown; use cosine, wsd or constant.")
         if not (0 <= self.warmup < 1 and 0 < self.decay <= 1 - self.warmup and 0 <= self.floor <= 1):
-            raise ValueError(f"A schedule needs 0 <= warmup < 1, 0 < decay <= 1 - warmup and 0 <= floor <= 1, got {self}.")
+            raise ValueError(
+                f"A schedule needs 0 <= warmup < 1, 0 < decay <= 1 - warmup and 0 <= floor <= 1, got {self}."
+            )
 
     def factor(self, progress: float, step_share: float = 0.0) -> float:
-        """Learning rate at `progress`, as a factor of the highest rate. `step_share` (one step's share of the budget) keeps the
-        very first step of a warm-up from being wasted on a rate of zero."""
+        """Learning rate at `progress`, as a factor of the highest rate. `step_share` (one step's share of the budget)
+        keeps the very first step of a warm-up from being wasted on a rate of zero.
+        """
         if progress < self.warmup:
             return min(1.0, (progress + step_share) / self.warmup)
         match self.shape:

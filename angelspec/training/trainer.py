@@ -1,7 +1,8 @@
 """The training loop of all drafters.
 
-A step: take the next batch and its anchors, let the drafter draft from every anchor, apply the objective of the current stage, follow the
-gradient. The loop knows nothing about the drafter but `training_forward` and its frozen head.
+A step: take the next batch and its anchors, let the drafter draft from every anchor, apply the objective of the
+current stage, follow the gradient. The loop knows nothing about the drafter but `training_forward` and its frozen
+head.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class TrainingStopped(ValueError):
 
 
 class Trainer:
-    """Trains `drafter` (angelspec.training.types.TrainableDrafter) in place; resumes by itself when `folder` holds checkpoints.
+    """Trains `drafter` (angelspec.training.types.TrainableDrafter) in place; resumes by itself when `folder` holds
+    checkpoints.
 
     Files below `folder`: metrics.parquet (a row per step), evaluations.parquet, checkpoints/.
     """
@@ -76,7 +78,8 @@ class Trainer:
     def run(self) -> None:
         """Train to the end of the budget.
 
-        Raises TrainingStopped for a loss or gradient that is not finite and for a full disk; the last good checkpoint stays.
+        Raises TrainingStopped for a loss or gradient that is not finite and for a full disk; the last good checkpoint
+        stays.
         """
         self._resume()
         self.drafter.train()
@@ -209,7 +212,9 @@ def _slot_metrics(seen: torch.Tensor, elapsed: float) -> dict[str, float]:
         "draft_tau": 1 + float((reached / some).sum()),
         "missing": float(missing.sum() / some.sum()),
     }
-    for slot, (right, alpha) in enumerate(zip((correct / some).tolist(), (acceptance / some).tolist(), strict=True), start=1):
+    for slot, (right, alpha) in enumerate(
+        zip((correct / some).tolist(), (acceptance / some).tolist(), strict=True), start=1
+    ):
         metrics |= {f"correct_{slot}": right, f"acceptance_{slot}": alpha}
     return metrics
 
@@ -230,6 +235,6 @@ def _same_run(saved: Mapping[str, Any], current: Mapping[str, Any], path: Path) 
     different = sorted(key for key in saved.keys() | current.keys() if saved.get(key) != current.get(key))
     if different:
         raise TrainingStopped(
-            f"{path} was made with another configuration ({', '.join(different)} differ). Go on with that one, or give this run"
-            " a folder of its own."
+            f"{path} was made with another configuration ({', '.join(different)} differ). Go on with that one, or give"
+            " this run a folder of its own."
         )

@@ -1,7 +1,8 @@
 """The three values that travel through training: a packed batch, the draft head, and the hidden states of the drafts.
 
-Everything is a plain dataclass of tensors. One *chain* is one run of N consecutive proposals that is verified from the left: a block of a
-block drafter (one per anchor) or the depths of MTP at one position. The losses know chains only, never the drafter that made them.
+Everything is a plain dataclass of tensors. One *chain* is one run of N consecutive proposals that is verified from the
+left: a block of a block drafter (one per anchor) or the depths of MTP at one position. The losses know chains only,
+never the drafter that made them.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ class PackedBatch:
     documents    [S]        int64, number of the document in this batch, non-decreasing from 0
     supervised   [S]        bool, True where the token was written by the target (an answer token)
     features     [S, T, H]  outputs of the T captured target layers after reading the token at that row
-    final_hidden [S, H]     target hidden state after the final norm; `final_hidden @ lm_head.T` is the law of the *next* token
+    final_hidden [S, H]     target hidden state after the final norm; the LM head makes the next token's logits of it
     lse          [S]        float32, log-sum-exp of those logits over the whole target vocabulary
 
-    The last token of a document was never fed to the target: its rows of features, final_hidden and lse are zero. No context and no
-    teacher ever points at them.
+    The last token of a document was never fed to the target: its rows of features, final_hidden and lse are zero. No
+    context and no teacher ever points at them.
     """
 
     tokens: Tensor
@@ -49,7 +50,8 @@ class PackedBatch:
 class DraftHead:
     """The frozen LM head, restricted to the draft vocabulary.
 
-    weight [V_d, H] rows of the target's LM head; d2t [V_d] int64 target id of each draft id; t2d [V] int64 draft id, -1 where there is none.
+    weight [V_d, H] rows of the target's LM head; d2t [V_d] int64 target id of each draft id; t2d [V] int64 draft id,
+    -1 where there is none.
     """
 
     weight: Tensor
@@ -75,10 +77,11 @@ class DraftHidden:
     hidden       [C, N, H]  draft hidden states right before the frozen LM head (they carry the gradient)
     labels       [C, N]     int64, the true token of the slot, in the target's vocabulary
     teacher_rows [C, N]     int64, row of PackedBatch.final_hidden whose next-token law is the teacher of the slot
-    valid        [C, N]     bool; a chain is valid up to its first False and not beyond. Labels and rows of invalid slots are arbitrary
-                            but in range.
+    valid        [C, N]     bool; a chain is valid up to its first False and not beyond. Labels and rows of invalid
+                            slots are arbitrary but in range.
 
-    Chain c belongs to anchor c. Slot k = 1..N of the chain with anchor a: label tokens[a+k], teacher row a+k-1. For MTP slot k is depth k-1.
+    Chain c belongs to anchor c. Slot k = 1..N of the chain with anchor a: label tokens[a+k], teacher row a+k-1. For
+    MTP slot k is depth k-1.
     """
 
     hidden: Tensor

@@ -36,7 +36,9 @@ def test_d_pace_is_the_double_loop(alpha: Tensor, valid: Tensor) -> None:
     for chain in range(CHAINS):
         slots = [k for k in range(SLOTS) if valid[chain, k]]
         for j in slots:
-            expected = sum(math.prod(0.7 * float(alpha[chain, i]) + 0.3 for i in slots if i <= k) for k in slots if k >= j)
+            expected = sum(
+                math.prod(0.7 * float(alpha[chain, i]) + 0.3 for i in slots if i <= k) for k in slots if k >= j
+            )
             assert float(weight[chain, j]) == pytest.approx(expected)
     assert (weight[~valid] == 0).all()
 

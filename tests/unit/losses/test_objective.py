@@ -110,7 +110,9 @@ def test_invalid_slots_change_nothing() -> None:
     objective = Objective(lk_hybrid=1.0, ce=0.1, e2e=1.0, slots="d-pace")
     expected = evaluate(draft, batch, head, objective)
     garbage = torch.where(draft.valid[..., None], draft.hidden, 1e6)
-    other = DraftHidden(garbage, torch.where(draft.valid, draft.labels, 0), draft.teacher_rows * draft.valid, draft.valid)
+    other = DraftHidden(
+        garbage, torch.where(draft.valid, draft.labels, 0), draft.teacher_rows * draft.valid, draft.valid
+    )
     outcome = evaluate(other, batch, head, objective)
     for name in vars(expected):
         torch.testing.assert_close(getattr(outcome, name), getattr(expected, name))

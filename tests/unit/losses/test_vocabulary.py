@@ -1,4 +1,6 @@
-"""The chunked vocabulary pass: equal to the whole computation, exact over V at the cost of V_d columns, small in memory."""
+"""The chunked vocabulary pass: equal to the whole computation, exact over V at the cost of V_d columns, small in
+memory.
+"""
 
 from __future__ import annotations
 
@@ -34,7 +36,9 @@ def test_chunked_gradient_equals_autograd_through_all_logits(setting: tuple[Tens
     mixing = torch.randn(2, ROWS, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
 
     plain = hidden.clone().requires_grad_()
-    q = torch.zeros(ROWS, VOCAB, dtype=torch.float64).index_copy(-1, draft_ids, (plain @ weight[draft_ids].T).softmax(-1))
+    q = torch.zeros(ROWS, VOCAB, dtype=torch.float64).index_copy(
+        -1, draft_ids, (plain @ weight[draft_ids].T).softmax(-1)
+    )
     tv = 0.5 * (p - q).abs().sum(-1)
     label_q = q.gather(-1, labels[:, None])[:, 0]
     ce = torch.where(label_q > 0, -label_q.clamp_min(1e-300).log(), 0.0)
@@ -72,7 +76,7 @@ class LargestTensor(TorchDispatchMode):
 
     elements = 0
 
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):  # noqa: ANN001, ANN204
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         out = func(*args, **(kwargs or {}))
         for tensor in out if isinstance(out, (tuple, list)) else (out,):
             if isinstance(tensor, Tensor):

@@ -9,7 +9,9 @@ import pytest
 import torch
 from torch import Tensor
 
+from angelspec.data.packing import pack
 from angelspec.training.batches import BatchConfig, Batches, NothingToTrainOn, keyed_generator
+from angelspec.training.layout import candidate_anchors
 from angelspec.training.types import PackedBatch
 from tests.unit.training.tiny import TinyStore
 
@@ -23,7 +25,9 @@ def make(config: BatchConfig = CONFIG, seed: int = 5, store: TinyStore | None = 
 
 def same(left: tuple[PackedBatch, Tensor], right: tuple[PackedBatch, Tensor]) -> bool:
     columns = [f.name for f in dataclasses.fields(PackedBatch)]
-    return torch.equal(left[1], right[1]) and all(torch.equal(getattr(left[0], c), getattr(right[0], c)) for c in columns)
+    return torch.equal(left[1], right[1]) and all(
+        torch.equal(getattr(left[0], c), getattr(right[0], c)) for c in columns
+    )
 
 
 def test_a_position_is_all_that_resuming_needs() -> None:
@@ -75,7 +79,7 @@ def test_sequences_keep_the_limit_and_documents_stay_apart() -> None:
         starts = batch.positions == 0
         assert torch.equal(starts.cumsum(0) - 1, batch.documents)
         assert len(anchors) <= CONFIG.sequences * CONFIG.anchors and (anchors[1:] > anchors[:-1]).all()
-        assert batch.supervised[anchors].all() and batch.supervised[anchors + 1].all()
+        assert batch.supervised[anchors + 1].all()
         assert torch.equal(batch.documents[anchors], batch.documents[anchors + 1])
 
 
@@ -87,7 +91,7 @@ def test_whole_blocks_when_asked() -> None:
 
 def test_anchors_are_uniform_over_the_supervised_positions() -> None:
     store = TinyStore(documents=1)
-    store.lengths = [(3, 11)]  # ten candidates
+    store.lengths = [(4, 10)]  # ten candidates: the last prompt token, and answer tokens but the last
     batches = make(BatchConfig(sequences=1, max_length=64, anchors=4), store=store)
     counts = torch.zeros(14)
     for _ in range(500):
@@ -98,15 +102,28 @@ def test_anchors_are_uniform_over_the_supervised_positions() -> None:
 
 def test_long_documents_are_cut_and_hopeless_ones_dropped_with_a_count() -> None:
     store = TinyStore(documents=3)
-    store.lengths = [(5, 500), (70, 20), (4, 1)]  # cut; prompt alone too long; nothing to predict
+    store.lengths = [(5, 500), (70, 20), (1, 1)]  # cut; prompt alone too long; no anchor with a context
     batches = make(store=store)
     assert batches.dropped == 2
     assert len(batches.next()[0]) == CONFIG.sequences * CONFIG.max_length
 
 
+@pytest.mark.parametrize("lengths", [(1, 1), (1, 2), (2, 1), (5, 0), (5, 3), (3, 200)])
+@pytest.mark.parametrize("labels", [1, 3])
+def test_a_document_is_dropped_exactly_when_it_has_no_anchor(lengths: tuple[int, int], labels: int) -> None:
+    store = TinyStore(documents=1)
+    store.lengths = [lengths]
+    batch = pack([store.document(0).truncate(CONFIG.max_length)])
+    if len(candidate_anchors(batch, labels)):
+        assert make(dataclasses.replace(CONFIG, labels=labels), store=store).dropped == 0
+    else:
+        with pytest.raises(NothingToTrainOn):
+            make(dataclasses.replace(CONFIG, labels=labels), store=store)
+
+
 def test_nothing_to_train_on_is_said() -> None:
     store = TinyStore(documents=2)
-    store.lengths = [(5, 1), (5, 0)]
+    store.lengths = [(1, 1), (5, 0)]
     with pytest.raises(NothingToTrainOn, match="None of 2 documents"):
         make(store=store)
     with pytest.raises(NothingToTrainOn):
@@ -119,5 +136,7 @@ def test_more_processes_than_sequences_are_refused() -> None:
 
 
 def test_keys_give_different_streams() -> None:
-    draws = {tuple(torch.rand(2, generator=keyed_generator(*key)).tolist()) for key in [(1, 2), (2, 1), (1, 2, 0), (12,)]}
+    draws = {
+        tuple(torch.rand(2, generator=keyed_generator(*key)).tolist()) for key in [(1, 2), (2, 1), (1, 2, 0), (12,)]
+    }
     assert len(draws) == 4

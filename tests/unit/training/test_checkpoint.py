@@ -67,7 +67,9 @@ def test_what_a_killed_writer_left_is_no_checkpoint(tmp_path: Path) -> None:
     assert not half.exists()
 
 
-def test_a_disk_without_room_is_noticed_before_anything_is_written(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_disk_without_room_is_noticed_before_anything_is_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     checkpoint.save(small(1), tmp_path, keep=1)
     usage = namedtuple("usage", "total used free")
     monkeypatch.setattr(shutil, "disk_usage", lambda path: usage(100, 90, 10))

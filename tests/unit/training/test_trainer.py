@@ -22,7 +22,9 @@ from tests.unit.training.tiny import TinyStore, tiny_config, tiny_trainer
 
 @pytest.mark.parametrize("optimiser", ["adamw", "muon"])
 def test_both_stages_lower_the_loss_and_raise_acceptance(optimiser: str, tmp_path: Path) -> None:
-    config = tiny_config(steps=120, optimiser=OptimiserConfig(name=optimiser, lr=2e-2), evaluate_every=60, checkpoint_every=0)
+    config = tiny_config(
+        steps=120, optimiser=OptimiserConfig(name=optimiser, lr=2e-2), evaluate_every=60, checkpoint_every=0
+    )
     trainer = tiny_trainer(tmp_path, config)
     held_out = TinyStore(documents=5, seed=99)
     documents = [("ab"[i % 2], held_out.document(i)) for i in range(5)]
@@ -35,7 +37,9 @@ def test_both_stages_lower_the_loss_and_raise_acceptance(optimiser: str, tmp_pat
     assert mean(rows[74:84], "loss") < 0.6 * mean(rows[:10], "loss")  # stage 1: LK hybrid with D-PACE
     assert mean(rows[-10:], "acceptance_3") > mean(rows[:10], "acceptance_3") + 0.3
     evaluations = pq.read_table(tmp_path / "evaluations.parquet").to_pylist()
-    assert [(row["step"], row["domain"]) for row in evaluations] == [(s, d) for s in (60, 120) for d in ("all", "a", "b")]
+    assert [(row["step"], row["domain"]) for row in evaluations] == [
+        (s, d) for s in (60, 120) for d in ("all", "a", "b")
+    ]
     assert before < 1.5 < 2.5 < evaluations[3]["tau"] <= 4
 
 
@@ -43,7 +47,10 @@ def test_accumulated_micro_batches_are_averaged(tmp_path: Path) -> None:
     trainer = tiny_trainer(tmp_path, tiny_config(accumulate=3, stages=(Stage(Objective(ce=1.0)),)))
     seen = []
     original = trainer._clip_gradients
-    trainer._clip_gradients = lambda loss: (seen.append([p.grad.clone() for p in trainer.drafter.parameters()]), original(loss))[1]
+    trainer._clip_gradients = lambda loss: (
+        seen.append([p.grad.clone() for p in trainer.drafter.parameters()]),
+        original(loss),
+    )[1]
     trainer._train_step()
 
     single = tiny_trainer(tmp_path, tiny_config(stages=(Stage(Objective(ce=1.0)),)))
@@ -66,7 +73,9 @@ def test_a_loss_that_is_not_finite_stops_with_the_reason_and_keeps_the_last_chec
         return step()
 
     trainer._train_step = poisoned
-    with pytest.raises(TrainingStopped, match=r"step 10: the loss is nan\. .* The last good checkpoint is step-00000008"):
+    with pytest.raises(
+        TrainingStopped, match=r"step 10: the loss is nan\. .* The last good checkpoint is step-00000008"
+    ):
         trainer.run()
     saved = checkpoint.load(checkpoint.newest(tmp_path / "checkpoints"))
     assert saved.state["step"] == 8
@@ -149,7 +158,15 @@ def test_configuration_is_read_strictly() -> None:
 def test_progress_line_says_what_is_needed() -> None:
     stream = io.StringIO()
     line = ProgressLine(200, stream, every_s=0.0)
-    row = {"step": 50, "seconds": 60.0, "loss": 2.5, "tokens_per_s": 1234.0, "correct_1": 0.61, "correct_2": 0.4, "tau": 1.9}
+    row = {
+        "step": 50,
+        "seconds": 60.0,
+        "loss": 2.5,
+        "tokens_per_s": 1234.0,
+        "correct_1": 0.61,
+        "correct_2": 0.4,
+        "tau": 1.9,
+    }
     line.update(row, progress=0.25)
     assert stream.getvalue() == (
         "step 50/200 · loss 2.500 · accepted by slot 61 40 % · tau 1.90 · 1,234 tok/s · 3:00 left\n"

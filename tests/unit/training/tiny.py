@@ -1,7 +1,9 @@
-"""A target of a few numbers, answers that can be learned, and a drafter for them. Also a program: one training run in a process of its own.
+"""A target of a few numbers, answers that can be learned, and a drafter for them. Also a program: one training run in
+a process of its own.
 
-The "language": each token is the one before plus a step that the document keeps, modulo the vocabulary. The fake target knows the next
-token (its final hidden state points at it) and its features hold the current token and the step, so a drafter can foresee all of it.
+The "language": each token is the one before plus a step that the document keeps, modulo the vocabulary. The fake
+target knows the next token (its final hidden state points at it) and its features hold the current token and the step,
+so a drafter can foresee all of it.
 """
 
 from __future__ import annotations
@@ -67,8 +69,9 @@ def tiny_drafter(seed: int = 7, block_size: int = 4) -> DFly:
     torch.manual_seed(seed)
     config = DFlyConfig(
         hidden_size=HIDDEN, intermediate_size=32, num_heads=2, num_kv_heads=1, head_dim=8, vocab_size=VOCAB,
-        draft_vocab_size=VOCAB, rms_norm_eps=1e-6, hidden_act="silu", rope_parameters={"rope_type": "default", "rope_theta": 1e4},
-        max_position_embeddings=128, num_layers=2, qk_norm=True, block_size=block_size,
+        draft_vocab_size=VOCAB, rms_norm_eps=1e-6, hidden_act="silu", max_position_embeddings=128,
+        rope_parameters={"rope_type": "default", "rope_theta": 1e4},
+        num_layers=2, qk_norm=True, block_size=block_size,
         target_layer_ids=tuple(range(FEATURES)), target={}, mask_token_id=MASK,
     )  # fmt: skip
     drafter, target = DFly(config), TinyTarget()
