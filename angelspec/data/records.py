@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,7 @@ RUN_KEY = "run_key"
 SHARD_NAME = re.compile(r"answers-(\d{5})\.parquet")
 
 
-class ShardError(RuntimeError):
+class ShardError(ValueError):
     """A shard that is broken, missing, or was made by another run. The message names the file and the way out."""
 
 
@@ -188,6 +189,22 @@ class FeatureShard:
         return TargetRows(*(self._file.get_slice(name)[start:end] for name in ("features", "final_hidden", "lse")))
 
 
+def open_shard(
+    folder: str | Path, index: int, *, features: bool = True
+) -> tuple[list[AnswerRecord], dict[str, Any], FeatureShard | None]:
+    """Answers, run key and feature file of one shard. Raises ShardError when it is broken or its two files differ."""
+    key = read_run_key(folder, index)
+    records = read_records(folder, index)
+    if not features:
+        return records, key, None
+    shard = FeatureShard(folder, index)
+    expected = [record.length - 1 for record in records]
+    found = [end - start for start, end in pairwise(shard.offsets)]
+    if found != expected or shard.run_key != key:
+        raise ShardError(f"{shard.path} does not belong to the answers beside it. Delete both and run again.")
+    return records, key, shard
+
+
 class AnswerStore:
     """All shards of a folder: the records in memory, the features on disk.
 
@@ -197,17 +214,14 @@ class AnswerStore:
     def __init__(self, folder: str | Path, *, features: bool = True) -> None:
         self.folder = Path(folder)
         self.records: list[AnswerRecord] = []
-        self._places: list[tuple[int, int]] = []
-        self._features: dict[int, FeatureShard] = {}
         self.run_keys: list[dict[str, Any]] = []
+        self._places: list[tuple[FeatureShard | None, int]] = []
         for index in list_shards(folder):
-            records = read_records(folder, index)
-            self.run_keys.append(read_run_key(folder, index))
+            records, key, shard = open_shard(folder, index, features=features)
+            self.run_keys.append(key)
             self.records += records
-            self._places += [(index, document) for document in range(len(records))]
-            if features:
-                self._features[index] = self._open_features(index, records)
-        modes = {json.dumps({**key, "prompts": None}, sort_keys=True) for key in self.run_keys}
+            self._places += [(shard, document) for document in range(len(records))]
+        modes = {json.dumps({**key, "part": None}, sort_keys=True) for key in self.run_keys}
         if len(modes) > 1:
             raise ShardError(f"{folder} mixes answers of {len(modes)} runs (target, sampling or template differ).")
 
@@ -216,8 +230,12 @@ class AnswerStore:
 
     def rows(self, place: int) -> TargetRows:
         """Target rows of record `place`."""
-        index, document = self._places[place]
-        return self._features[index].rows(document)
+        shard, document = self._places[place]
+        if shard is None:
+            raise ShardError(
+                f"The answers of {self.folder} were opened without their features; open them with features."
+            )
+        return shard.rows(document)
 
     def document(self, place: int) -> Document:
         """Record `place` with mask and target rows, ready for packing."""
@@ -227,14 +245,6 @@ class AnswerStore:
 
     def documents(self) -> Iterator[Document]:
         return (self.document(place) for place in range(len(self)))
-
-    def _open_features(self, index: int, records: Sequence[AnswerRecord]) -> FeatureShard:
-        shard = FeatureShard(self.folder, index)
-        expected = [max(record.length - 1, 0) for record in records]
-        found = [end - start for start, end in zip(shard.offsets, shard.offsets[1:], strict=False)]
-        if found != expected or shard.run_key != self.run_keys[-1]:
-            raise ShardError(f"{shard.path} does not belong to the answers beside it. Delete both and run again.")
-        return shard
 
 
 def _check_rows(index: int, record: AnswerRecord, row: TargetRows) -> None:

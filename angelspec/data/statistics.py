@@ -11,14 +11,14 @@ Both are of the model's own law (temperature 1, nothing truncated), in nats, wha
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 import torch
 from torch import Tensor
 
-from angelspec.data.records import AnswerRecord, AnswerStore, ShardError
+from angelspec.data.records import AnswerRecord, ShardError, TargetRows
 
 LSE_TOLERANCE = 0.25  # nats; bfloat16 rounding of the hidden state moves the log-sum-exp by a few hundredths
 
@@ -133,19 +133,18 @@ def sample_places(records: Sequence[AnswerRecord], tokens_per_domain: int, seed:
     return sorted(places)
 
 
-def token_table(store: AnswerStore, lm_head: Tensor, tokens_per_domain: int = 6000, seed: int = 0) -> pd.DataFrame:
-    """One row per answer token of a random sample: id, domain, turn, position, entropy, top1, hit, lookup.
+def token_table(answers: Iterable[tuple[AnswerRecord, TargetRows]], lm_head: Tensor) -> pd.DataFrame:
+    """One row per answer token: id, domain, turn, position, entropy, top1, hit, lookup.
 
     Raises ShardError where the logits rebuilt from the stored state disagree with the captured log-sum-exp.
     """
     frames = []
-    for place in sample_places(store.records, tokens_per_domain, seed):
-        record, rows = store.records[place], store.rows(place)
+    for record, rows in answers:
         first = (
             len(record.prompt_ids) - 1
         )  # the row after reading the last prompt token predicts the first answer token
         laws = token_laws(rows.final_hidden[first:], lm_head, torch.tensor(record.response_ids))
-        error = float((laws.lse - rows.lse[first:]).abs().max())
+        error = float((laws.lse - rows.lse[first:]).abs().max()) if len(laws.lse) else 0.0
         if not error <= LSE_TOLERANCE:
             raise ShardError(
                 f"Answer {record.id} turn {record.turn}: the log-sum-exp rebuilt from the stored state is {error:.3g} "
@@ -166,6 +165,6 @@ def token_table(store: AnswerStore, lm_head: Tensor, tokens_per_domain: int = 60
                 }
             )
         )
-    if not frames:
-        raise ShardError(f"{store.folder} holds no answer with a token in it; there is nothing to measure.")
+    if not sum(map(len, frames)):
+        raise ShardError("There is no answer with a token in it; nothing can be measured.")
     return pd.concat(frames, ignore_index=True)

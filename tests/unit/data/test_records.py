@@ -22,7 +22,7 @@ from angelspec.data.records import (
     write_shard,
 )
 
-KEY = {"layer_ids": [1, 2], "target": {"name": "toy"}, "prompts": "aa", "temperature": 0.7}
+KEY = {"layer_ids": [1, 2], "target": {"name": "toy"}, "part": "aa", "temperature": 0.7}
 
 
 def make_record(number: int, prompt: int = 3, response: int = 4) -> AnswerRecord:
@@ -55,14 +55,14 @@ ROWS = [make_rows(record, seed) for seed, record in enumerate(RECORDS)]
 @pytest.fixture
 def folder(tmp_path):
     write_shard(tmp_path, 0, RECORDS[:2], ROWS[:2], KEY)
-    write_shard(tmp_path, 3, RECORDS[2:], ROWS[2:], {**KEY, "prompts": "bb"})
+    write_shard(tmp_path, 3, RECORDS[2:], ROWS[2:], {**KEY, "part": "bb"})
     return tmp_path
 
 
 def test_records_and_run_key_come_back(folder):
     assert list_shards(folder) == [0, 3]
     assert read_records(folder, 0) == RECORDS[:2]
-    assert read_run_key(folder, 3) == {**KEY, "prompts": "bb"}
+    assert read_run_key(folder, 3) == {**KEY, "part": "bb"}
     assert FeatureShard(folder, 0).layer_ids == (1, 2)
 
 

@@ -9,8 +9,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from angelspec.data.records import AnswerRecord, AnswerStore, ShardError, TargetRows, write_shard
+from angelspec.data.records import AnswerRecord, ShardError, TargetRows
 from angelspec.data.statistics import answer_table, ending_loop, lookup_hits, sample_places, token_laws, token_table
+from angelspec.decoding.drafter import Anchors
+from angelspec.drafters.ngram import NGramDrafter
 
 VOCAB, HIDDEN = 50, 16
 
@@ -46,6 +48,21 @@ def test_lookup_prefers_the_longest_and_the_latest():
     assert lookup_hits([1, 2, 3, 1, 2, 4, 7, 2, 9, 1, 2], [9], longest=1) == [True]
     with pytest.raises(ValueError, match="1 <= shortest"):
         lookup_hits([1], [1], longest=1, shortest=2)
+
+
+@settings(max_examples=50, deadline=None)
+@given(st.lists(st.integers(0, 3), min_size=1, max_size=12), st.lists(st.integers(0, 3), min_size=1, max_size=20))
+def test_lookup_guesses_what_the_ngram_drafter_proposes(prompt, response):
+    text = torch.tensor([[*prompt, *response]])
+    drafter = NGramDrafter(slots=1)
+    proposed = []
+    for last in range(len(prompt) - 1, text.shape[1] - 1):
+        at = torch.tensor([last])
+        anchors = Anchors(text[0, at], at, torch.tensor([0]), text)
+        proposal = drafter.propose(None, anchors, 1, None, None)
+        found = proposal.lengths is None or int(proposal.lengths[0]) > 0
+        proposed.append(found and int(proposal.tokens[0, 0]) == int(text[0, last + 1]))
+    assert lookup_hits(prompt, response) == proposed
 
 
 @pytest.mark.parametrize(
@@ -99,8 +116,8 @@ def make_record(number: int, domain: str, prompt: int = 4, response: int = 6, re
 
 
 @pytest.fixture
-def answered(tmp_path):
-    """Twelve answers whose captured log-sum-exp really is that of head and state."""
+def answered():
+    """Twelve answers with rows whose log-sum-exp really is that of head and state, and the head."""
     torch.manual_seed(1)
     head = torch.randn(VOCAB, HIDDEN)
     records = [make_record(i, ("chat", "code", "math")[i % 3]) for i in range(12)]
@@ -109,15 +126,14 @@ def answered(tmp_path):
         hidden = torch.randn(record.length - 1, HIDDEN).bfloat16()
         lse = (hidden.float() @ head.T).logsumexp(dim=1)
         rows.append(TargetRows(torch.zeros(record.length - 1, 1, HIDDEN), hidden, lse))
-    write_shard(tmp_path, 0, records, rows, {"layer_ids": [0]})
-    return AnswerStore(tmp_path), head
+    return list(zip(records, rows, strict=True)), head
 
 
 def test_token_table_reads_the_row_before_each_answer_token(answered):
-    store, head = answered
-    table = token_table(store, head, tokens_per_domain=1000)
-    assert len(table) == sum(len(record.response_ids) for record in store.records)
-    record, rows = store.records[5], store.rows(5)
+    answers, head = answered
+    table = token_table(answers, head)
+    assert len(table) == sum(len(record.response_ids) for record, _ in answers)
+    record, rows = answers[5]
     mine = table[table.id == record.id].sort_values("position")
     for position in range(6):
         law = (rows.final_hidden[4 - 1 + position].float() @ head.T).softmax(dim=0)
@@ -126,18 +142,18 @@ def test_token_table_reads_the_row_before_each_answer_token(answered):
 
 
 def test_another_lm_head_is_noticed(answered):
-    store, head = answered
+    answers, head = answered
     with pytest.raises(ShardError, match="log-sum-exp rebuilt"):
-        token_table(store, head * 1.5)
+        token_table(answers, head * 1.5)
 
 
 def test_sample_takes_every_domain_and_is_the_same_again(answered):
-    store, _ = answered
-    places = sample_places(store.records, tokens_per_domain=10, seed=3)
-    assert places == sample_places(store.records, tokens_per_domain=10, seed=3)
-    taken = [store.records[place].domain for place in places]
+    records = [record for record, _ in answered[0]]
+    places = sample_places(records, tokens_per_domain=10, seed=3)
+    assert places == sample_places(records, tokens_per_domain=10, seed=3)
+    taken = [records[place].domain for place in places]
     assert {domain: taken.count(domain) for domain in set(taken)} == {"chat": 2, "code": 2, "math": 2}
-    assert sample_places(store.records, tokens_per_domain=10**6) == list(range(12))
+    assert sample_places(records, tokens_per_domain=10**6) == list(range(12))
 
 
 def test_answer_table_counts_what_it_says():
@@ -158,9 +174,8 @@ def test_answer_table_counts_what_it_says():
     assert not answer_table([looping]).looping.iloc[0]  # with the stop token counted in, the loop is not at the end
 
 
-def test_no_tokens_is_an_error(tmp_path):
+def test_no_tokens_is_an_error():
     record = AnswerRecord("e", "chat", "toy", 0, (), (1, 2), (), "stop", 0)
     rows = TargetRows(torch.zeros(1, 1, HIDDEN), torch.zeros(1, HIDDEN), torch.zeros(1))
-    write_shard(tmp_path, 0, [record], [rows], {"layer_ids": [0]})
     with pytest.raises(ShardError, match="no answer with a token"):
-        token_table(AnswerStore(tmp_path), torch.zeros(VOCAB, HIDDEN))
+        token_table([(record, rows)], torch.zeros(VOCAB, HIDDEN))
