@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import dataclasses
 import difflib
+import json
 import math
 import re
 import types
@@ -140,11 +141,12 @@ def load_config(path: str | Path, scale: str | None = None, overrides: Mapping[s
     import yaml
 
     try:
-        raw = yaml.safe_load(Path(path).read_text(encoding="utf-8"))
+        text = Path(path).read_text(encoding="utf-8")
+        raw = json.loads(text) if Path(path).suffix == ".json" else yaml.safe_load(text)  # in JSON 1e-4 is a number
     except FileNotFoundError:
         raise ConfigError(f"{path} does not exist; the shipped file is config/config.yaml") from None
-    except yaml.YAMLError as error:
-        raise ConfigError(f"{path} is not YAML: {' '.join(str(error).split())}") from None
+    except (yaml.YAMLError, json.JSONDecodeError) as error:
+        raise ConfigError(f"{path} cannot be read: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):
         raise ConfigError(f"{path} holds a {type(raw).__name__}, expected a mapping of keys (see config/config.yaml)")
     return build_config({**raw, **(overrides or {}), **({"scale": scale} if scale else {})})
