@@ -20,9 +20,24 @@ from angelspec.evaluation import throughput
 from angelspec.evaluation.bench_prompts import bench_prompts
 from angelspec.evaluation.memory import peak_bytes, reset_peak
 
-COLUMNS = (
-    "claim arm drafter mixture domain concurrency temperature metric value lo hi n unit seed scale hardware".split()
-)
+COLUMNS = [
+    "claim",
+    "arm",
+    "drafter",
+    "mixture",
+    "domain",
+    "concurrency",
+    "temperature",
+    "metric",
+    "value",
+    "lo",
+    "hi",
+    "n",
+    "unit",
+    "seed",
+    "scale",
+    "hardware",
+]
 
 
 @pytest.fixture(scope="module")
