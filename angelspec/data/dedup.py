@@ -47,8 +47,8 @@ class NearIndex:
     """Texts that can be asked for a near-duplicate of another text; grows by `add`.
 
     Args:
-        counts: how many texts hold each shingle, over all texts that will be added or asked for. It fixes the common
-            order that makes prefix filtering exact, so every shingle met later is looked up here (unknown = rarest).
+        counts: in how many texts each shingle occurs, over all texts or a sample. It fixes the order of the shingles.
+            Any fixed order finds the same near-duplicates; a good one has few candidates (unknown counts as rarest).
         threshold: smallest Jaccard similarity that counts as a near-duplicate, in (0, 1].
     """
 
@@ -88,7 +88,7 @@ def overlaps(
     """Texts that have a near-duplicate in a reference set: {index in texts: (index in reference, similarity)}."""
     left = [shingles(text, n, mask_numbers) for text in texts]
     right = [shingles(text, n, mask_numbers) for text in reference]
-    index = NearIndex(_document_counts([*left, *right]), threshold)
+    index = NearIndex(document_counts([*left, *right]), threshold)
     for item in right:
         index.add(item)
     found = ((number, index.find(item)) for number, item in enumerate(left))
@@ -98,7 +98,7 @@ def overlaps(
 def keep_distinct(texts: Sequence[str], threshold: float, n: int = 4, mask_numbers: bool = False) -> list[int]:
     """Indices of the texts to keep so that no two kept ones are near-duplicates; the earlier text wins."""
     items = [shingles(text, n, mask_numbers) for text in texts]
-    index = NearIndex(_document_counts(items), threshold)
+    index = NearIndex(document_counts(items), threshold)
     kept = []
     for number, item in enumerate(items):
         if index.find(item) is None:
@@ -107,7 +107,8 @@ def keep_distinct(texts: Sequence[str], threshold: float, n: int = 4, mask_numbe
     return kept
 
 
-def _document_counts(items: Iterable[Shingles]) -> Counter[str]:
+def document_counts(items: Iterable[Shingles]) -> Counter[str]:
+    """In how many of the texts each shingle occurs."""
     counts: Counter[str] = Counter()
     for item in items:
         counts.update(item)

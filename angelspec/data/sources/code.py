@@ -7,6 +7,7 @@ code_text). Whole library modules and whole functions are held out for evaluatio
 
 from __future__ import annotations
 
+import ast
 import inspect
 import random
 import re
@@ -16,12 +17,12 @@ from functools import cache
 from itertools import islice
 
 from angelspec.data.prompts import Prompt, make_prompt
-from angelspec.data.sources import code_lists, code_text
+from angelspec.data.sources import code_lists_tasks, code_text_tasks
 from angelspec.data.sources.code_library import EVAL_MODULES, Member, members
-from angelspec.data.sources.code_lists import Spec
+from angelspec.data.sources.code_lists_tasks import Spec
 
 OWN_LICENCE, LIBRARY_LICENCE = "Apache-2.0", "PSF-2.0"
-SPECS = {spec.function.__name__: spec for spec in (*code_lists.SPECS, *code_text.SPECS)}
+SPECS = {spec.function.__name__: spec for spec in (*code_lists_tasks.SPECS, *code_text_tasks.SPECS)}
 EVAL_SPECS = frozenset({
     "second_largest", "remove_repeats", "collatz_steps", "transpose", "invert_mapping", "largest_gap", "to_base", "split_even_odd",
     "reverse_words", "longest_word", "are_anagrams", "parse_pairs", "format_duration", "group_by_first_letter", "initials",
@@ -69,7 +70,9 @@ def _function_prompts(split: str, seed: int) -> Iterator[Prompt]:
             rng = random.Random(f"{seed}:code:{split}:{name}:{form}:{turn}")
             text = FUNCTION_FORMS[form](Shown(SPECS[name], rng), rng)
             if text is not None:
-                yield make_prompt(text, domain="code", source="code", kind=f"function:{name}", split=split, licence=OWN_LICENCE)
+                yield make_prompt(
+                    text, domain="code", source="code", kind=f"function:{name}", split=split, licence=OWN_LICENCE
+                )
 
 
 class Shown:
@@ -122,12 +125,18 @@ def _join(*parts: str) -> str:
 
 
 def _complete(shown: Shown, rng: random.Random) -> str:
-    ask = rng.choice((
-        "Complete the body of this Python function.", "Here is the beginning of a Python function. Finish it.",
-        "Write the code that belongs into this function.", "Fill in the missing body of the function below.",
-        f"Please implement `{shown.name}` so that it does what its docstring says.",
-    ))
-    return _join(ask + " " + rng.choice(ONLY_CODE), _block(shown.header + "\n" + shown.docstring(rng))).replace(" \n", "\n")
+    ask = rng.choice(
+        (
+            "Complete the body of this Python function.",
+            "Here is the beginning of a Python function. Finish it.",
+            "Write the code that belongs into this function.",
+            "Fill in the missing body of the function below.",
+            f"Please implement `{shown.name}` so that it does what its docstring says.",
+        )
+    )
+    return _join(ask + " " + rng.choice(ONLY_CODE), _block(shown.header + "\n" + shown.docstring(rng))).replace(
+        " \n", "\n"
+    )
 
 
 def _bare(shown: Shown, rng: random.Random) -> str:
@@ -135,41 +144,87 @@ def _bare(shown: Shown, rng: random.Random) -> str:
 
 
 def _from_tests(shown: Shown, rng: random.Random) -> str:
-    ask = rng.choice(("Write a Python function for the following task.", "Solve this task with one Python function.",
-                      "Your task is to write a function in Python.", "I need a Python function."))
-    tests = rng.choice(("It has to pass these tests:", "Your code should satisfy:", "Tests:", "These assertions must hold:"))
-    return _join(f"{ask} {rng.choice(ONLY_CODE)}".strip(), f"{rng.choice(('Task: ', ''))}{shown.description}", tests,
-                 _block(shown.asserts()))
+    ask = rng.choice(
+        (
+            "Write a Python function for the following task.",
+            "Solve this task with one Python function.",
+            "Your task is to write a function in Python.",
+            "I need a Python function.",
+        )
+    )
+    tests = rng.choice(
+        ("It has to pass these tests:", "Your code should satisfy:", "Tests:", "These assertions must hold:")
+    )
+    return _join(
+        f"{ask} {rng.choice(ONLY_CODE)}".strip(),
+        f"{rng.choice(('Task: ', ''))}{shown.description}",
+        tests,
+        _block(shown.asserts()),
+    )
 
 
 def _from_words(shown: Shown, rng: random.Random) -> str:
     call, value = shown.calls[0]
     example = f"For example, `{call}` should give `{value}`."
-    ask = rng.choice((f"Write a Python function `{shown.name}`.", f"Can you write a function called `{shown.name}` in Python?",
-                      f"Define `{shown.name}` in Python.", f"Implement the Python function `{shown.name}`."))
-    return rng.choice((f"{ask} {shown.description} {example}", f"{ask} {shown.description}\n\n{example}",
-                       f"{ask}\n\n{shown.description} {example} Add a short docstring."))
+    ask = rng.choice(
+        (
+            f"Write a Python function `{shown.name}`.",
+            f"Can you write a function called `{shown.name}` in Python?",
+            f"Define `{shown.name}` in Python.",
+            f"Implement the Python function `{shown.name}`.",
+        )
+    )
+    return rng.choice(
+        (
+            f"{ask} {shown.description} {example}",
+            f"{ask} {shown.description}\n\n{example}",
+            f"{ask}\n\n{shown.description} {example} Add a short docstring.",
+        )
+    )
 
 
 def _explain(shown: Shown, rng: random.Random) -> str:
-    return _join(rng.choice(("Explain line by line what this code does.", "What does this function do? Describe it in plain words.",
-                             "I found this function. What is it good for, and how does it work?",
-                             "Walk me through this function with a small example.")), _block(shown.source))
+    return _join(
+        rng.choice(
+            (
+                "Explain line by line what this code does.",
+                "What does this function do? Describe it in plain words.",
+                "I found this function. What is it good for, and how does it work?",
+                "Walk me through this function with a small example.",
+            )
+        ),
+        _block(shown.source),
+    )
 
 
 def _tests(shown: Shown, rng: random.Random) -> str:
-    return _join(rng.choice(("Write unit tests with pytest for the function below. Cover edge cases.",
-                             "Which tests would you write for this function? Give them as code.",
-                             "Write five assert statements that check this function.")), _block(shown.source))
+    return _join(
+        rng.choice(
+            (
+                "Write unit tests with pytest for the function below. Cover edge cases.",
+                "Which tests would you write for this function? Give them as code.",
+                "Write five assert statements that check this function.",
+            )
+        ),
+        _block(shown.source),
+    )
 
 
 def _hints(shown: Shown, rng: random.Random) -> str:
-    bare = re.sub(r": [^,()=]+(?:\[[^()]*?\])?(?=[,)])", "", shown.header)
-    bare = re.sub(r" -> .*:$", ":", bare)
+    function = ast.parse(shown.source).body[0]
+    assert isinstance(function, ast.FunctionDef)
+    bare = f"def {shown.name}({', '.join(argument.arg for argument in function.args.args)}):"
     source = "\n".join([bare, *shown.source.split("\n")[1:]])
-    return _join(rng.choice(("Add type hints and a docstring to this function.",
-                             "Rewrite this function with type annotations and a Google-style docstring.",
-                             "Document this function: add annotations, a docstring and one usage example.")), _block(source))
+    return _join(
+        rng.choice(
+            (
+                "Add type hints and a docstring to this function.",
+                "Rewrite this function with type annotations and a Google-style docstring.",
+                "Document this function: add annotations, a docstring and one usage example.",
+            )
+        ),
+        _block(source),
+    )
 
 
 def _find_bug(shown: Shown, rng: random.Random) -> str | None:
@@ -180,15 +235,32 @@ def _find_bug(shown: Shown, rng: random.Random) -> str | None:
     right, wrong = rng.choice(fitting[:4])
     broken = header + "\n" + body.replace(right, wrong, 1)
     call, value = shown.calls[0]
-    return _join(rng.choice(("This function has a bug. Find it and correct it.", "Fix the mistake in the following code.",
-                             "Something is wrong with this function. What is it? Show the corrected version.")),
-                 f"{shown.description}", _block(broken), rng.choice((f"Expected: `{call}` returns `{value}`.", "")))
+    return _join(
+        rng.choice(
+            (
+                "This function has a bug. Find it and correct it.",
+                "Fix the mistake in the following code.",
+                "Something is wrong with this function. What is it? Show the corrected version.",
+            )
+        ),
+        f"{shown.description}",
+        _block(broken),
+        rng.choice((f"Expected: `{call}` returns `{value}`.", "")),
+    )
 
 
 def _rewrite(shown: Shown, rng: random.Random) -> str:
-    return _join(rng.choice(("Rewrite this function so that it is easier to read.", "Can this code be made shorter? Show how.",
-                             "How would you improve this function? Give the improved code.",
-                             "What is the time complexity of this function? Could it be faster?")), _block(shown.source))
+    return _join(
+        rng.choice(
+            (
+                "Rewrite this function so that it is easier to read.",
+                "Can this code be made shorter? Show how.",
+                "How would you improve this function? Give the improved code.",
+                "What is the time complexity of this function? Could it be faster?",
+            )
+        ),
+        _block(shown.source),
+    )
 
 
 FUNCTION_FORMS: dict[str, Callable[[Shown, random.Random], str | None]] = {
@@ -208,11 +280,22 @@ def _library_prompts(split: str, seed: int) -> Iterator[Prompt]:
     for member, form in pairs:
         rng = random.Random(f"{seed}:library:{split}:{member.path}:{form}")
         text = rng.choice(LIBRARY_FORMS[form]).format(
-            path=member.path, name=member.name, module=member.module, code=_block(_stub(member)), first=_first_sentence(member),
-            signature=f"{member.name}{_without_self(member.signature)}", what="method" if member.is_method else "function",
+            path=member.path,
+            name=member.name,
+            module=member.module,
+            code=_block(_stub(member)),
+            first=_first_sentence(member),
+            signature=f"{member.name}{_without_self(member.signature)}",
+            what="method" if member.is_method else "function",
         )
-        yield make_prompt(text, domain="code", source="code", kind=f"library:{member.module}:{form}", split=split,
-                          licence=LIBRARY_LICENCE)
+        yield make_prompt(
+            text,
+            domain="code",
+            source="code",
+            kind=f"library:{member.module}:{form}",
+            split=split,
+            licence=LIBRARY_LICENCE,
+        )
 
 
 def _stub(member: Member) -> str:
@@ -255,7 +338,8 @@ LIBRARY_FORMS: dict[str, tuple[str, ...]] = {
     ),
     "hints": (
         "Add type hints to this signature and explain your choice.\n\n{code}",
-        "Which types do the parameters and the result of this {what} have? Rewrite the first line with annotations.\n\n{code}",
+        "Which types do the parameters and the result of this {what} have? Rewrite the first line "
+        "with annotations.\n\n{code}",
     ),
     "docstring": (
         "Rewrite this docstring in Google style, with Args and Returns sections.\n\n{code}",
@@ -267,7 +351,8 @@ LIBRARY_FORMS: dict[str, tuple[str, ...]] = {
         "Write a {what} named `{name}` in Python. Description: {first} Include a docstring and one example of its use.",
     ),
     "review": (
-        "A colleague proposes to add this {what} to our code. Write a short review: naming, parameters, possible errors.\n\n{code}",
+        "A colleague proposes to add this {what} to our code. Write a short review: naming, "
+        "parameters, possible errors.\n\n{code}",
         "List the mistakes people often make with `{path}` and show the correct code.\n\nDocumentation: {first}",
     ),
 }

@@ -20,9 +20,11 @@ from types import ModuleType
 
 MODULES = (
     "ast base64 calendar cmd collections configparser contextlib copy csv dataclasses difflib email.utils enum filecmp "
-    "fileinput fnmatch fractions functools getopt glob graphlib gzip heapq hmac html html.parser http.cookies inspect ipaddress "
-    "json json.decoder json.encoder linecache logging mailbox mimetypes optparse pkgutil posixpath pprint queue random re "
-    "reprlib sched secrets shelve shlex shutil statistics string symtable tarfile tempfile textwrap threading timeit tokenize "
+    "fileinput fnmatch fractions functools getopt glob graphlib gzip heapq hmac html html.parser "
+    "http.cookies inspect ipaddress "
+    "json json.decoder json.encoder linecache logging mailbox mimetypes optparse pkgutil posixpath "
+    "pprint queue random re "
+    "reprlib sched secrets shlex shutil statistics string symtable tarfile tempfile textwrap threading timeit tokenize "
     "trace traceback types typing unittest urllib.parse urllib.robotparser uuid warnings weakref xml.etree.ElementTree "
     "xml.sax.saxutils zipfile"
 ).split()
@@ -35,7 +37,9 @@ EVAL_MODULES = frozenset({
 
 SHORTEST, LONGEST = 60, 900  # characters of a docstring that says something and still fits a prompt
 
-CHANGING = frozenset("""
+# The last one is stable in Python, but torch replaces it when it is imported.
+CHANGING = frozenset(
+    """
 base64.a85encode base64.z85decode base64.z85encode calendar.monthrange collections.Counter.elements copy.replace
 dataclasses.make_dataclass email.utils.formatdate email.utils.getaddresses email.utils.parseaddr
 fractions.Fraction.as_integer_ratio functools.lru_cache functools.update_wrapper functools.wraps glob.translate
@@ -54,7 +58,9 @@ traceback.StackSummary.format_frame_summary traceback.TracebackException.format
 traceback.TracebackException.format_exception_only traceback.print_exc traceback.print_last types.get_original_bases
 typing.NamedTuple typing.get_protocol_members typing.is_protocol typing.override typing.reveal_type zipfile.Path.open
 zipfile.ZipFile.extract zipfile.ZipFile.extractall zipfile.ZipFile.read zipfile.ZipFile.testzip
-""".split())
+inspect.getfile
+""".split()
+)
 
 
 @dataclass(frozen=True)

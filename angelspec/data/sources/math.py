@@ -33,7 +33,7 @@ FORMS = (
     "{problem}\n\nLet's think step by step.",
     "{problem}\nReason step by step, and end with the final answer after ####.",
     "Solve this problem step by step. Write the final answer on the last line after ####.\n\n{problem}",
-    "{problem}\n\nShow each step of the calculation. Finish with a line of the form \"#### <number>\".",
+    '{problem}\n\nShow each step of the calculation. Finish with a line of the form "#### <number>".',
     "Question: {problem}\nAnswer:",
     "Work out the following problem and put your final answer in \\boxed{{}}.\n\n{problem}",
     "{problem} Explain how you get the result.",
@@ -60,8 +60,15 @@ def generate(split: str, seed: int) -> Iterator[Prompt]:
             rng = random.Random(f"{seed}:math:{split}:{name}:{turn}")
             problem = KINDS[name](Draw(rng))
             text = rng.choice(FORMS).format(problem=problem.text)
-            yield make_prompt(text, domain="math", source="math", kind=name, split=split, licence=LICENCE,
-                              answer=write_answer(problem.answer))
+            yield make_prompt(
+                text,
+                domain="math",
+                source="math",
+                kind=name,
+                split=split,
+                licence=LICENCE,
+                answer=write_answer(problem.answer),
+            )
         turn += 1
 
 

@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 Choice = TypeVar("Choice")
+Count = int  # inside Draw, `int` is the method that draws one
 
 
 @dataclass(frozen=True)
@@ -36,11 +37,11 @@ class Person:
         return self.name
 
     @property
-    def He(self) -> str:  # noqa: N802 - the capital is the point
+    def He(self) -> str:
         return self.he.capitalize()
 
     @property
-    def His(self) -> str:  # noqa: N802
+    def His(self) -> str:
         return self.his.capitalize()
 
 
@@ -57,32 +58,100 @@ MEN = (
 
 # Things that are bought and counted: singular, plural, and a sensible price range in whole dollars.
 GOODS = (
-    ("notebook", "notebooks", 2, 6), ("pen", "pens", 1, 4), ("T-shirt", "T-shirts", 8, 25), ("mug", "mugs", 5, 14),
-    ("paperback", "paperbacks", 6, 15), ("candle", "candles", 3, 12), ("puzzle", "puzzles", 9, 24),
-    ("box of crayons", "boxes of crayons", 2, 7), ("bag of apples", "bags of apples", 3, 8),
-    ("loaf of bread", "loaves of bread", 2, 6), ("jar of honey", "jars of honey", 5, 13),
-    ("carton of eggs", "cartons of eggs", 3, 6), ("bottle of juice", "bottles of juice", 2, 5),
-    ("scarf", "scarves", 9, 30), ("pair of socks", "pairs of socks", 3, 9), ("toy car", "toy cars", 4, 12),
-    ("plant pot", "plant pots", 4, 16), ("poster", "posters", 5, 18), ("frisbee", "frisbees", 3, 9),
-    ("bag of rice", "bags of rice", 4, 11), ("water bottle", "water bottles", 6, 20), ("lamp", "lamps", 12, 45),
-    ("tennis racket", "tennis rackets", 25, 80), ("paint brush", "paint brushes", 2, 8), ("cushion", "cushions", 7, 22),
-    ("block of cheese", "blocks of cheese", 4, 12), ("packet of seeds", "packets of seeds", 1, 5),
-    ("card game", "card games", 6, 18), ("cap", "caps", 6, 17), ("umbrella", "umbrellas", 8, 26),
+    ("notebook", "notebooks", 2, 6),
+    ("pen", "pens", 1, 4),
+    ("T-shirt", "T-shirts", 8, 25),
+    ("mug", "mugs", 5, 14),
+    ("paperback", "paperbacks", 6, 15),
+    ("candle", "candles", 3, 12),
+    ("puzzle", "puzzles", 9, 24),
+    ("box of crayons", "boxes of crayons", 2, 7),
+    ("bag of apples", "bags of apples", 3, 8),
+    ("loaf of bread", "loaves of bread", 2, 6),
+    ("jar of honey", "jars of honey", 5, 13),
+    ("carton of eggs", "cartons of eggs", 3, 6),
+    ("bottle of juice", "bottles of juice", 2, 5),
+    ("scarf", "scarves", 9, 30),
+    ("pair of socks", "pairs of socks", 3, 9),
+    ("toy car", "toy cars", 4, 12),
+    ("plant pot", "plant pots", 4, 16),
+    ("poster", "posters", 5, 18),
+    ("frisbee", "frisbees", 3, 9),
+    ("bag of rice", "bags of rice", 4, 11),
+    ("water bottle", "water bottles", 6, 20),
+    ("lamp", "lamps", 12, 45),
+    ("tennis racket", "tennis rackets", 25, 80),
+    ("paint brush", "paint brushes", 2, 8),
+    ("cushion", "cushions", 7, 22),
+    ("block of cheese", "blocks of cheese", 4, 12),
+    ("packet of seeds", "packets of seeds", 1, 5),
+    ("card game", "card games", 6, 18),
+    ("cap", "caps", 6, 17),
+    ("umbrella", "umbrellas", 8, 26),
 )
 BIG_GOODS = (
-    ("bicycle", 180, 480), ("guitar", 120, 360), ("telescope", 150, 420), ("sewing machine", 140, 380),
-    ("tablet", 200, 450), ("kayak", 260, 600), ("camera", 220, 560), ("drum kit", 240, 620), ("skateboard", 60, 150),
-    ("microscope", 90, 260), ("winter coat", 80, 220), ("game console", 200, 480), ("keyboard", 70, 240),
+    ("bicycle", 180, 480),
+    ("guitar", 120, 360),
+    ("telescope", 150, 420),
+    ("sewing machine", 140, 380),
+    ("tablet", 200, 450),
+    ("kayak", 260, 600),
+    ("camera", 220, 560),
+    ("drum kit", 240, 620),
+    ("skateboard", 60, 150),
+    ("microscope", 90, 260),
+    ("winter coat", 80, 220),
+    ("game console", 200, 480),
+    ("keyboard", 70, 240),
 )
 COLLECTED = (
-    "marbles", "stamps", "stickers", "trading cards", "seashells", "coins", "postcards", "comic books", "buttons",
-    "toy dinosaurs", "bottle caps", "keychains", "badges", "fridge magnets", "crystals", "feathers",
+    "marbles",
+    "stamps",
+    "stickers",
+    "trading cards",
+    "seashells",
+    "coins",
+    "postcards",
+    "comic books",
+    "buttons",
+    "toy dinosaurs",
+    "bottle caps",
+    "keychains",
+    "badges",
+    "fridge magnets",
+    "crystals",
+    "feathers",
 )
-FOODS = ("muffins", "cookies", "cupcakes", "brownies", "sandwiches", "pancakes", "scones", "dumplings", "pretzels",
-         "empanadas", "doughnuts", "spring rolls")
+FOODS = (
+    "muffins",
+    "cookies",
+    "cupcakes",
+    "brownies",
+    "sandwiches",
+    "pancakes",
+    "scones",
+    "dumplings",
+    "pretzels",
+    "empanadas",
+    "doughnuts",
+    "spring rolls",
+)
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
-NUMBER_WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven",
-                "twelve")
+NUMBER_WORDS = (
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+)
 RELATIVES = ("brother", "sister", "cousin", "neighbor", "best friend", "classmate", "uncle", "aunt", "roommate")
 
 
@@ -104,7 +173,7 @@ class Draw:
         """One of the options."""
         return self.rng.choice(options)
 
-    def some(self, options: tuple[Choice, ...], count: int) -> list[Choice]:
+    def some(self, options: tuple[Choice, ...], count: Count) -> list[Choice]:
         """Different options, in random order."""
         return self.rng.sample(options, count)
 
@@ -112,7 +181,7 @@ class Draw:
         """One person."""
         return self.people(1)[0]
 
-    def people(self, count: int) -> list[Person]:
+    def people(self, count: Count) -> list[Person]:
         """Different people, in random order."""
         crowd = [Person(name, "she", "her", "her") for name in WOMEN]
         crowd += [Person(name, "he", "him", "his") for name in MEN]
