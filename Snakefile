@@ -31,6 +31,8 @@ include: "workflow/rules/report.smk"
 
 rule all:
     input:
+        answer_files(CONFIG, "train"),
+        answer_files(CONFIG, "eval"),
         expand(
             "results/{scale}/notebooks/{name}.html", scale=CONFIG.scale, name=NOTEBOOKS
         ),

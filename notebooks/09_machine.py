@@ -116,7 +116,7 @@ print(f"{tokens} tokens in {seconds:.2f} s: {tokens / seconds:.0f} tokens/s (unt
 # why drafting pays: a step that verifies eight rows reads hardly more than a step that decodes one.
 
 # %%
-element = model.dtype.itemsize
+element = policy.dtype.itemsize  # of weights and cache; activations may be wider
 width = dims.head_dim * (dims.num_heads * 2 + dims.num_kv_heads * 2)
 weights = {
     "attention": dims.num_layers * dims.hidden_size * width * element,

@@ -67,10 +67,8 @@ _RC = {
     "legend.frameon": False,
     "font.family": "sans-serif",
     "font.sans-serif": ["DejaVu Sans"],  # ships with matplotlib: the same glyphs on every machine
-    "svg.fonttype": "none",
-    "svg.hashsalt": "angelspec",
-    "pdf.fonttype": 42,
 }
+_STABLE: dict[Any, Any] = {"svg.fonttype": "none", "svg.hashsalt": "angelspec", "pdf.fonttype": 42}
 
 
 def use_style() -> None:
@@ -103,8 +101,8 @@ def concurrency_axis(axes: Axes, values: list[int]) -> None:
 
 
 def badge(figure: Figure, text: str = NOT_COMPARABLE) -> None:
-    """Print a warning under the figure that travels with the file."""
-    figure.supxlabel(text, fontsize="small", color=_RED, ha="right", x=0.99)
+    """Print a warning above the figure that travels with the file. It takes the place of a figure title."""
+    figure.suptitle(text, fontsize="small", color=_RED, ha="right", x=0.99)
 
 
 def save(figure: Figure, path: str | Path) -> Path:
@@ -116,7 +114,7 @@ def save(figure: Figure, path: str | Path) -> Path:
     path = Path(path)
     if path.suffix != ".svg":
         raise ValueError(f"{path}: figures are saved as .svg (a .pdf is written beside it)")
-    with matplotlib.rc_context({key: value for key, value in _RC.items() if key.startswith(("svg.", "pdf."))}):
+    with matplotlib.rc_context(_STABLE):
         atomic_write_bytes(path, _render(figure, "svg", {"Date": None, "Creator": "angelspec"}))
         plain = {"CreationDate": None, "Creator": "angelspec", "Producer": None}
         atomic_write_bytes(path.with_suffix(".pdf"), _render(figure, "pdf", plain))

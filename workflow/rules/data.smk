@@ -20,7 +20,7 @@ rule fetch_target:
         options=target_options(CONFIG),
     shell:
         RUN_STAGE
-        + "angelspec.targets fetch {params.options:q} --manifest {output.manifest}"
+        + " angelspec.targets fetch {params.options:q} --manifest {output.manifest}"
 
 
 rule prompts:

@@ -6,7 +6,12 @@ rule primer:
     input:
         notebook="notebooks/00_primer.py",
     output:
-        html="results/{scale}/notebooks/00_primer.html",
+        html=report(
+            "results/{scale}/notebooks/00_primer.html",
+            caption="../report/page.rst",
+            category="Pages",
+            labels={"notebook": "00_primer"},
+        ),
         doors=report(
             "results/{scale}/figures/00_two_doors.svg",
             caption="../report/two_doors.rst",
@@ -53,7 +58,12 @@ rule machine:
         notebook="notebooks/09_machine.py",
         target=TARGET,
     output:
-        html="results/{scale}/notebooks/09_machine.html",
+        html=report(
+            "results/{scale}/notebooks/09_machine.html",
+            caption="../report/page.rst",
+            category="Pages",
+            labels={"notebook": "09_machine"},
+        ),
         figure=report(
             "results/{scale}/figures/09_step_bytes.svg",
             caption="../report/step_bytes.rst",

@@ -1,4 +1,4 @@
-"""What the rule files share, as plain functions: the checked configuration, options of the stages, notebook parameters."""
+"""What the rule files share, as plain functions: the checked configuration, options of stages, notebook parameters."""
 
 from __future__ import annotations
 

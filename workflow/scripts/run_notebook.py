@@ -14,6 +14,7 @@ import argparse
 import ast
 import contextlib
 import json
+import logging
 import os
 import shutil
 import signal
@@ -164,6 +165,7 @@ def execute(notebook: Any, parameters: dict[str, Any], executed: str | Path, sou
 
     seen: list[Any] = []
     papermill_engines.register("observed", ObservedEngine)
+    logging.getLogger("papermill").setLevel(logging.ERROR)  # its check of parameters does not read all type comments
     Path(executed).parent.mkdir(parents=True, exist_ok=True)
     ipc = {"transport": "ipc"}  # TCP ports of kernels that start together collide now and then
     with Heartbeat(Path(source).stem, lambda: _progress(seen[-1].nb if seen else notebook), HEARTBEAT_S) as heart:
@@ -229,6 +231,7 @@ def _private_jupyter() -> Iterator[None]:
         "language": LANGUAGE,
         "env": {
             PARENT: str(os.getpid()),
+            "TQDM_DISABLE": "1",  # bars of libraries would fill the pages; long work prints lines
             "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
         },
     }
