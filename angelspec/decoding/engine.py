@@ -83,6 +83,7 @@ class Engine:
         self._free = list(range(slots))[::-1]
         self._active = torch.empty(0, dtype=torch.int64)
         self._filling = 0  # slots that have not read their prompt up to the anchor
+        self._silent = 0  # slots without a first token yet
         self._submitted = 0
         self._with_stop_strings = 0  # running requests that have some
         self._layer_ids = self.drafter.layer_ids
@@ -171,6 +172,7 @@ class Engine:
             self.state.admit(slot, running.request)
             self._running[slot] = running
             self._filling += len(running.request.prompt_ids) > 1
+            self._silent += 1
             taken.append(slot)
         if taken:
             self.drafter.reset(self.drafter_state, torch.tensor(taken))
@@ -221,23 +223,28 @@ class Engine:
         count = torch.where(stopped, stop.long().argmax(1) + 1, count)
         if self._with_stop_strings:
             self._cut_at_strings(slots.tolist(), new.tolist(), count, stopped)
-        s.fed[plan.feeding] += plan.fed
-        s.length[slots] = length + count
-        s.fed[slots] = length + count - 1
-        s.rounds[slots] += 1
-        s.drafted[slots] += plan.draft_rows
-        s.accepted[slots] += verdict.accepted
+        if plan.feeding is not slots:
+            s.fed[plan.feeding] += plan.fed
+        now_long = length + count
+        s.length[slots] = now_long
+        s.fed[slots] = now_long - 1
+        s.counters.index_add_(0, slots, torch.stack((torch.ones_like(count), plan.draft_rows, verdict.accepted), 1))
         self.stats.committed += int(count.sum())
-        now = time.perf_counter()
-        for slot in slots[length == s.prompt[slots]].tolist():
-            self._running[slot].first_token = now
+        if self._silent:
+            self._note_first_tokens(slots[length == s.prompt[slots]].tolist())
         if self._on_token is not None:
             for slot, tokens, n, accepted in zip(
                 slots.tolist(), new.tolist(), count.tolist(), verdict.accepted.tolist(), strict=True
             ):
                 self._on_token(Chunk(self._running[slot].request.id, tokens[:n], min(n, accepted)))
-        done = stopped | (s.length[slots] >= s.end[slots])
+        done = stopped | (now_long >= s.end[slots])
         return [(int(slots[i]), self._reason(int(slots[i]), bool(stopped[i]))) for i in done.nonzero().squeeze(1)]
+
+    def _note_first_tokens(self, slots: list[int]) -> None:
+        now = time.perf_counter()
+        for slot in slots:
+            self._running[slot].first_token = now
+        self._silent -= len(slots)
 
     def _cut_at_strings(self, slots: list[int], new: list[list[int]], count: Tensor, stopped: Tensor) -> None:
         """Shorten count [V], and set stopped [V], where a stop string is complete within the new tokens."""
@@ -299,7 +306,7 @@ class Engine:
             text = running.stops.text
         else:
             text = self.target.tokenizer.decode(tokens, skip_special_tokens=True)
-        counters = (0, 0, 0) if slot is None else (int(s.rounds[slot]), int(s.drafted[slot]), int(s.accepted[slot]))
+        counters = (0, 0, 0) if slot is None else s.counters[slot].tolist()
         times = (running.submitted, running.started, running.first_token, time.perf_counter())
         ids = tuple(int(t) for t in request.prompt_ids)
         return Answer(request.id, ids, tuple(tokens), text, reason, request.params, *counters, *times, request.meta)
@@ -309,7 +316,7 @@ class Engine:
         answers = {running.index: self._retire(slot, "interrupted") for slot, running in list(self._running.items())}
         answers.update((running.index, self._answer(running, None, "interrupted")) for running in self._waiting)
         self._waiting.clear()
-        self._filling = self._with_stop_strings = 0
+        self._filling = self._silent = self._with_stop_strings = 0
         self._list_active()
         return answers
 

@@ -67,6 +67,10 @@ def divide(state: SlotState, active: Tensor, filling: int, prefill_rows: int) ->
 
 def lay_out(state: SlotState, shares: Shares, proposal: Proposal, draft_rows: Tensor) -> Plan:
     """The rows: per slot the committed tokens it has to read, then its draft rows, whose tokens lie behind them."""
+    if not shares.prompt_rows and not proposal.tokens.shape[1]:  # the common step of AR: one row each
+        slots, positions = shares.slots, state.fed[shares.slots]
+        rows = Rows(state.tokens[slots, positions], positions, slots)
+        return Plan(slots, draft_rows, proposal, rows, None, slots, shares.rows)
     slots = shares.slots[: shares.verified]
     draft_rows = torch.cat((draft_rows, draft_rows.new_zeros(len(slots) - len(draft_rows))))
     counts = shares.rows.clone()
