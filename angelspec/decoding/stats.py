@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from torch import Tensor
+
+from angelspec.decoding.proposal import Proposal
+
 
 @dataclass
 class EngineStats:
@@ -40,3 +44,50 @@ class EngineStats:
     def tau(self) -> float:
         """Committed tokens per target pass of a request, the bonus token included."""
         return self.committed / self.passes if self.passes else 0.0
+
+
+@dataclass(frozen=True)
+class StepTimes:
+    """Wall times of one step in seconds; `started` is a time.perf_counter reading.
+
+    draft    the drafter: proposing, and taking in committed rows
+    verify   the target's forward pass
+    sample   acceptance and sampling, with the wait for the device
+    commit   writing accepted tokens, cutting at stops, handing rows on
+    total    the whole step
+    """
+
+    started: float
+    draft: float
+    verify: float
+    sample: float
+    commit: float
+    total: float
+
+    @property
+    def host(self) -> float:
+        """The rest: admission, choosing depths, laying out rows, finishing answers."""
+        return max(0.0, self.total - self.draft - self.verify - self.sample - self.commit)
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one step did to the V requests that it verified; tensors are int64 [V] on the host.
+
+    requests   their ids; `rounds` how often each was verified, this step included
+    positions  of the anchors (context lengths)
+    drafted    the proposal of the first `decoding` requests; the others have just read their prompt, without a draft
+    rows       draft rows verified; accepted: kept by the target; committed: new tokens, cut at stops
+    running    requests in the engine; target_rows: rows that the target read, prompt chunks included
+    """
+
+    requests: list[str]
+    rounds: Tensor
+    positions: Tensor
+    drafted: Proposal
+    decoding: int
+    rows: Tensor
+    accepted: Tensor
+    committed: Tensor
+    running: int
+    target_rows: int

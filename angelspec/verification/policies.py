@@ -11,7 +11,7 @@ current survival, "prefix" when slot k is decided from slots 1..k, "batch" for a
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import torch
 from torch import Tensor
@@ -38,6 +38,17 @@ class Policy(Protocol):
     looks_at: Looks
 
     def __call__(self, survival: Tensor, batch: StepBatch, costs: Any = None) -> Tensor: ...
+
+
+@runtime_checkable
+class ChoosesDraft(Protocol):
+    """A policy that also says, before anything is drafted, how many tokens the drafter shall propose in a step.
+
+    0 skips the drafter: an autoregressive step, after which the drafter has committed rows to catch up with.
+    batch.limits are those of the full draft.
+    """
+
+    def draft_slots(self, batch: StepBatch, costs: Any = None) -> int: ...
 
 
 @dataclass(frozen=True)
