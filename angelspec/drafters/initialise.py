@@ -88,7 +88,7 @@ def typical_size(projection: Tensor, norm: Tensor) -> float:
     1 would erase it: |q.k| / sqrt(hd) <= sqrt(hd) whatever was learned. With this weight the logits keep their
     typical size. projection [heads*hd, H], norm [H].
     """
-    return float((projection * norm).square().sum(1).mean().sqrt())
+    return (projection * norm).square().sum(1).mean().sqrt().item()
 
 
 def _copy(own: Tensor, source: Tensor, what: str) -> None:

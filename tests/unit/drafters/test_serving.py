@@ -143,6 +143,7 @@ def test_late_commits_and_reused_slots(
             served.propose(state, anchors_at(batch, [(0, 2, 25)]), 3, greedy(1))
             feed(served, state, batch, [(0, 2, 25, 29)])  # still waiting when the slot changes hands
             served.reset(state, torch.tensor([0]))
+            assert not any((rows.slots == 0).any() for rows in state.pending), "where rows collide, order is undefined"
         for low, high in commits:
             feed(served, state, batch, [(0, 0, low, high)])
         return served.propose(state, anchors_at(batch, [(0, 0, 15)]), 3, greedy(1))
