@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,14 +25,15 @@ from angelspec.decoding.plan import Plan, divide, lay_out
 from angelspec.decoding.proposal import Proposal, Verdict
 from angelspec.decoding.request import Answer, Chunk, FinishReason, Request
 from angelspec.decoding.state import SlotState
-from angelspec.decoding.stats import EngineStats
+from angelspec.decoding.stats import EngineStats, StepRecord, StepTimes
 from angelspec.decoding.text import TextStream
 from angelspec.drafters.ar import ARDrafter
 from angelspec.targets.model import Target
 from angelspec.targets.rows import Forward
-from angelspec.verification.policies import Full, Policy, StepBatch
+from angelspec.verification.policies import ChoosesDraft, Full, Policy, StepBatch
 
 OnToken = Callable[[Chunk], None]
+Trace = Callable[[StepRecord, StepTimes], None]
 
 
 @dataclass
@@ -78,6 +79,7 @@ class Engine:
         self.drafter_state = self.drafter.new_state(target, slots, max_len)
         self.stats = EngineStats()
         self.interrupted = False
+        self.trace: Trace | None = None  # called after every step, see angelspec.evaluation.trace
         self._waiting: deque[_Running] = deque()
         self._running: dict[int, _Running] = {}  # slot -> request, in order of admission
         self._free = list(range(slots))[::-1]
@@ -122,6 +124,25 @@ class Engine:
             self._on_token, self._capture, self._layer_ids = None, None, self.drafter.layer_ids
         return [answers[i] for i in range(len(requests))]
 
+    def stream(self, requests: Sequence[Request]) -> Iterator[tuple[list[Chunk], dict[int, Answer]]]:
+        """Answer requests step by step: the tokens each step committed, and the answers it completed by their place in
+        `requests`. Closing the iterator early drops what is unfinished and leaves an engine that is ready for more.
+        """
+        for request in requests:
+            self._check(request)
+        chunks: list[Chunk] = []
+        self._on_token, self.stats, self._submitted = chunks.append, EngineStats(), 0
+        try:
+            for request in requests:
+                self.submit(request)
+            while self._waiting or self._running:
+                answers = self.step()
+                yield list(chunks), answers
+                chunks.clear()
+        finally:
+            self._on_token = None
+            self._abandon()
+
     def submit(self, request: Request) -> int:
         """Queue a request; returns its number, under which `step` will hand out the answer."""
         self._check(request)
@@ -132,7 +153,7 @@ class Engine:
     @torch.no_grad()
     def step(self) -> dict[int, Answer]:
         """One pass of the target over everything that runs; the answers that it completed."""
-        started = time.perf_counter()
+        started, drafter_before = time.perf_counter(), self.stats.draft_seconds
         self._admit()
         if not self._running:
             return {}
@@ -150,13 +171,20 @@ class Engine:
         forwarded = time.perf_counter()
         verdict = self._verify(plan, out)
         verified = time.perf_counter()
+        proposing, before = self.stats.draft_seconds, self.state.length[plan.slots]
         finished = self._commit(plan, verdict)
         self._hand_out(plan, out)
+        committed = time.perf_counter()
+        record = None if self.trace is None else self._record(plan, verdict, before, len(shares.decoding))
         answers = {self._running[slot].index: self._retire(slot, reason) for slot, reason in finished}
         if answers:
             self._list_active()
         total = time.perf_counter() - started
         self.stats.add(total, forwarded - drafted, verified - forwarded, len(plan.rows), len(plan.slots))
+        if self.trace is not None and record is not None:
+            draft, taking_in = self.stats.draft_seconds - drafter_before, self.stats.draft_seconds - proposing
+            commit = committed - verified - taking_in
+            self.trace(record, StepTimes(started, draft, forwarded - drafted, verified - forwarded, commit, total))
         return answers
 
     # ---- the parts of a step -----------------------------------------------------------------------------------------
@@ -185,11 +213,17 @@ class Engine:
             return Proposal.empty(len(slots), self.device), torch.zeros(len(slots), dtype=torch.int64)
         length = s.length[slots]
         anchors = Anchors(s.tokens[slots, length - 1], length - 1, slots, s.tokens)
+        count, left = self.drafter.slots, (s.end[slots] - length - 1).clamp(min=0)
+        if isinstance(self.policy, ChoosesDraft):
+            batch = StepBatch(length - 1, left.clamp(max=count), prompt_rows)
+            count = min(count, self.policy.draft_slots(batch, self.costs))
+            if count <= 0:
+                return Proposal.empty(len(slots), self.device), torch.zeros(len(slots), dtype=torch.int64)
         started = time.perf_counter()
-        proposal = self.drafter.propose(self.drafter_state, anchors, self.drafter.slots, s.sampling(slots), self.cache)
+        proposal = self.drafter.propose(self.drafter_state, anchors, count, s.sampling(slots), self.cache)
         tokens = proposal.tokens.cpu()
         self.stats.draft_seconds += time.perf_counter() - started
-        limits = (s.end[slots] - length - 1).clamp(max=tokens.shape[1])
+        limits = left.clamp(max=tokens.shape[1])
         if proposal.lengths is not None:
             limits = torch.minimum(limits, proposal.lengths.cpu())
         chosen = self.policy(proposal.survival, StepBatch(length - 1, limits, prompt_rows), self.costs).cpu()
@@ -287,6 +321,21 @@ class Engine:
             return features
         return features[:, [self._layer_ids.index(k) for k in layer_ids]]
 
+    def _record(self, plan: Plan, verdict: Verdict, before: Tensor, decoding: int) -> StepRecord:
+        ids, s = [self._running[slot].request.id for slot in plan.slots.tolist()], self.state
+        return StepRecord(
+            requests=ids,
+            rounds=s.counters[plan.slots, 0],
+            positions=before - 1,
+            drafted=plan.proposal,
+            decoding=decoding,
+            rows=plan.draft_rows,
+            accepted=verdict.accepted,
+            committed=s.length[plan.slots] - before,
+            running=len(self._running),
+            target_rows=len(plan.rows),
+        )
+
     # ---- slots -------------------------------------------------------------------------------------------------------
 
     def _retire(self, slot: int, reason: FinishReason) -> Answer:
@@ -306,10 +355,23 @@ class Engine:
             text = running.stops.text
         else:
             text = self.target.tokenizer.decode(tokens, skip_special_tokens=True)
-        counters = (0, 0, 0) if slot is None else s.counters[slot].tolist()
-        times = (running.submitted, running.started, running.first_token, time.perf_counter())
-        ids = tuple(int(t) for t in request.prompt_ids)
-        return Answer(request.id, ids, tuple(tokens), text, reason, request.params, *counters, *times, request.meta)
+        rounds, drafted, accepted = (0, 0, 0) if slot is None else s.counters[slot].tolist()
+        return Answer(
+            request.id,
+            tuple(int(t) for t in request.prompt_ids),
+            tuple(tokens),
+            text,
+            reason,
+            request.params,
+            rounds,
+            drafted,
+            accepted,
+            running.submitted,
+            running.started,
+            running.first_token,
+            time.perf_counter(),
+            request.meta,
+        )
 
     def _abandon(self) -> dict[int, Answer]:
         """Answers of everything unfinished, and an engine that is ready for the next run."""
