@@ -30,7 +30,7 @@ def import_closure(*entries: str | Path) -> tuple[str, ...]:
     Raises:
         FileNotFoundError: for an entry that does not exist.
     """
-    todo = [_entry_file(entry) for entry in entries]
+    todo = [file for entry in entries for file in _entry_files(entry)]
     seen: set[Path] = set()
     while todo:
         file = todo.pop()
@@ -43,17 +43,16 @@ def import_closure(*entries: str | Path) -> tuple[str, ...]:
     return tuple(sorted(str(file) for file in seen | native))
 
 
-def _entry_file(entry: str | Path) -> Path:
-    if isinstance(entry, str) and entry.split(".")[0] == NAME and "/" not in entry and not entry.endswith(".py"):
-        for file in _module_files(entry):
-            if file.stem == entry.rpartition(".")[2] or file.parent.name == entry.rpartition(".")[2]:
-                return file
+def _entry_files(entry: str | Path) -> list[Path]:
+    """The entry's file and the ``__init__.py`` of the packages above it."""
+    if isinstance(entry, str) and "/" not in entry and not entry.endswith(".py"):
+        files, parts = _module_files(entry), entry.split(".")
+        if parts[0] == NAME and len(files) == len(parts):
+            return files
     file = (ROOT / entry).resolve()
     if not file.is_file():
-        raise FileNotFoundError(
-            f"no source {entry} in this repository; give a file such as {NAME}/io.py or a module name"
-        )
-    return file
+        raise FileNotFoundError(f"no source {entry} here; give a file such as {NAME}/io.py, or a module name")
+    return [file, *_module_files(".".join(_package_of(file)))]
 
 
 @functools.cache

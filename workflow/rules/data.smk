@@ -77,3 +77,69 @@ rule answer_shard:
         RUN_STAGE
         + " angelspec.data.regenerate --prompts {input.prompts} --split {wildcards.split} --out {params.out}"
         " --replace-stale {params.options:q}"
+
+
+rule data_specialization:
+    input:
+        answer_files(CONFIG, "train"),
+        notebook="notebooks/01_data_specialization.py",
+    output:
+        html=report(
+            "results/{scale}/notebooks/01_data_specialization.html",
+            caption="../report/page.rst",
+            category="Pages",
+            labels={"notebook": "01_data_specialization"},
+        ),
+        length=report(
+            "results/{scale}/figures/01_answer_length.svg",
+            caption="../report/answer_length.rst",
+            category="Data",
+            labels={"figure": "answer length"},
+        ),
+        entropy=report(
+            "results/{scale}/figures/01_entropy.svg",
+            caption="../report/entropy.rst",
+            category="Data",
+            labels={"figure": "entropy and top-1 mass"},
+        ),
+        ahead=report(
+            "results/{scale}/figures/01_look_ahead.svg",
+            caption="../report/look_ahead.rst",
+            category="Data",
+            labels={"figure": "looking ahead"},
+        ),
+        repetition=report(
+            "results/{scale}/figures/01_repetition.svg",
+            caption="../report/repetition.rst",
+            category="Data",
+            labels={"figure": "repetition"},
+        ),
+        rows="results/{scale}/rows/01_data_specialization.json",
+        provenance="results/{scale}/provenance/01_data_specialization.json",
+    log:
+        notebook="logs/{scale}/01_data_specialization.ipynb",
+    benchmark:
+        "logs/{scale}/01_data_specialization.tsv"
+    conda:
+        "../envs/angelspec.yaml"
+    threads: 1
+    resources:
+        mem_mb=3000,
+        disk_mb=50,
+        runtime=20,
+    params:
+        code=code("notebooks/01_data_specialization.py"),
+        parameters=parameters(
+            answers="results/{wildcards.scale}/answers/train",
+            mixtures=CONFIG.mixtures,
+            tokens=BUDGET.mixtures.tokens,
+            temperature=CONFIG.sampling.temperature,
+            depth=8,
+            scale="{wildcards.scale}",
+            comparable=BUDGET.comparable,
+            seed=CONFIG.seed,
+            figures="results/{wildcards.scale}/figures",
+            rows_path="{output.rows}",
+        ),
+    shell:
+        RUN_NOTEBOOK
