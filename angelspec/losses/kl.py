@@ -14,7 +14,7 @@ def forward_kl(laws: Laws) -> tuple[Tensor, Tensor]:
     Over all of V the divergence is infinite as soon as p leaves V_d, so the target is conditioned on V_d; the mass
     lost that way is `Laws.missing`. Returns the value [n] and the gradient [n, V_d].
     """
-    mass = laws.p.sum(-1)
+    mass = laws.mass
     expected_gap = torch.linalg.vecdot(laws.p, laws.log_p) - torch.linalg.vecdot(laws.p, laws.logits)
     value = expected_gap / mass - mass.log() + laws.log_norm
     return value, torch.addcdiv(laws.q, laws.p, mass[:, None], value=-1)

@@ -8,6 +8,7 @@ without touching the other V - V_d columns; what p puts outside V_d is one numbe
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import torch
 from torch import Tensor
@@ -49,10 +50,17 @@ class Laws:
         chosen = self.logits.gather(-1, self.labels.clamp_min(0)[:, None])[:, 0] - self.log_norm
         return chosen.masked_fill(~self.covered, -torch.inf)
 
+    @cached_property
     def acceptance(self) -> Tensor:
         """alpha = sum_{v in V_d} min(p, q) [n]: the probability that rejection sampling accepts a draw of q."""
         return torch.minimum(self.p, self.q).sum(-1)
 
+    @cached_property
+    def mass(self) -> Tensor:
+        """Mass of p inside the draft vocabulary [n]."""
+        return self.p.sum(-1)
+
+    @property
     def missing(self) -> Tensor:
-        """Mass of p outside the draft vocabulary [n], an upper bound of 1 - alpha that training cannot remove."""
-        return (1 - self.p.sum(-1)).clamp_min(0)
+        """Mass of p outside the draft vocabulary [n], a lower bound of TV that training cannot remove."""
+        return (1 - self.mass).clamp_min(0)

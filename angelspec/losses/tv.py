@@ -17,7 +17,7 @@ def total_variation(laws: Laws) -> tuple[Tensor, Tensor]:
     Leviathan et al., "Fast inference from transformers via speculative decoding" (arXiv 2211.17192): acceptance = 1 -
     TV.
     """
-    value = 1 - laws.acceptance()
+    value = 1 - laws.acceptance
     worth_raising = (laws.q < laws.p).to(laws.q.dtype).mul_(laws.q)
     gradient = laws.q * worth_raising.sum(-1, keepdim=True)
     return value, gradient.sub_(worth_raising)

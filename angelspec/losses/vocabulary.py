@@ -23,7 +23,8 @@ from angelspec.training.types import DraftHead
 RowTerm = Callable[[Laws], tuple[Tensor, Tensor]]
 """Value [n] and gradient with respect to the draft logits [n, V_d] of one loss, row by row."""
 
-CHUNK_ELEMENTS = 2**20  # logits of a chunk: 4 MiB in float32, so that the few arrays of that shape stay near the caches
+CHUNK_ELEMENTS = {"cpu": 2**21, "cuda": 2**26}  # logits of a chunk
+MIN_CHUNK = 128  # rows; a product with fewer spends its time on reading the head
 
 
 @dataclass(frozen=True)
@@ -58,7 +59,8 @@ def slot_terms(
             f"The drafter's hidden size is {hidden.shape[-1]} but the LM head takes {head.weight.shape[-1]}:"
             " the drafter was built for another target."
         )
-    chunk = chunk or max(16, CHUNK_ELEMENTS // head.weight.shape[0])
+    elements = CHUNK_ELEMENTS.get(hidden.device.type, CHUNK_ELEMENTS["cpu"])
+    chunk = chunk or max(MIN_CHUNK, elements // head.weight.shape[0])
     draft_labels = head.t2d[labels]
     values, probability, correct, acceptance, missing = _VocabularyPass.apply(
         hidden, draft_labels, head.weight, teacher, terms, chunk
@@ -100,12 +102,12 @@ class _VocabularyPass(torch.autograd.Function):
 def _chunk_laws(
     hidden: Tensor, labels: Tensor, weight: Tensor, teacher: tuple[Tensor, Tensor] | None, part: slice
 ) -> Laws:
-    logits = _matmul(hidden, weight.T)
     if teacher is None:
-        return Laws.of(logits, labels)
-    final_hidden, lse = teacher
-    log_p = _matmul(final_hidden[part], weight.T).sub_(lse[part, None].to(logits.dtype))
-    return Laws.of(logits, labels, log_p)
+        return Laws.of(_matmul(hidden, weight.T), labels)
+    # One product for draft and teacher: the head is the big operand, and it is read once.
+    both = torch.cat([hidden, teacher[0][part].to(hidden.dtype)])
+    logits, teacher_logits = _matmul(both, weight.T).split(len(hidden))
+    return Laws.of(logits, labels, teacher_logits.sub_(teacher[1][part, None].to(logits.dtype)))
 
 
 def _record(laws: Laws, part: slice, statistics: list[Tensor], correct: Tensor) -> None:
@@ -113,7 +115,7 @@ def _record(laws: Laws, part: slice, statistics: list[Tensor], correct: Tensor) 
     probability[part] = laws.label_log_q().exp()
     correct[part] = laws.logits.argmax(-1) == laws.labels
     if laws.p is not None:
-        acceptance[part], missing[part] = laws.acceptance(), laws.missing()
+        acceptance[part], missing[part] = laws.acceptance, laws.missing
 
 
 def _accumulation_dtype(weight: Tensor) -> torch.dtype:

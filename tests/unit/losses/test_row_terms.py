@@ -99,17 +99,17 @@ def test_the_draft_that_equals_the_target_has_no_loss_and_full_acceptance() -> N
         torch.testing.assert_close(loss(laws)[0], torch.zeros(4, dtype=torch.float64), atol=1e-12, rtol=0)
     # Only KL is smooth there; TV has a kink at p = q, where rounding chooses one of its subgradients.
     torch.testing.assert_close(forward_kl(laws)[1], torch.zeros_like(logits), atol=1e-12, rtol=0)
-    torch.testing.assert_close(laws.acceptance(), torch.ones(4, dtype=torch.float64))
-    assert laws.missing().max() < 1e-12
+    torch.testing.assert_close(laws.acceptance, torch.ones(4, dtype=torch.float64))
+    assert laws.missing.max() < 1e-12
 
 
 def test_mass_outside_the_draft_vocabulary_is_counted_as_lost(setting: tuple[Tensor, ...]) -> None:
     logits, p, labels = setting
     laws = Laws.of(logits, labels, p[:, :DRAFT_VOCAB].log())
-    torch.testing.assert_close(laws.missing(), p[:, DRAFT_VOCAB:].sum(-1))
+    torch.testing.assert_close(laws.missing, p[:, DRAFT_VOCAB:].sum(-1))
     tv, _ = total_variation(laws)
     on_draft_vocabulary = 0.5 * (laws.p - laws.q).abs().sum(-1)
-    torch.testing.assert_close(tv, on_draft_vocabulary + 0.5 * laws.missing())
+    torch.testing.assert_close(tv, on_draft_vocabulary + 0.5 * laws.missing)
 
 
 def test_disjoint_laws_stay_finite() -> None:

@@ -70,7 +70,7 @@ def test_killed_at_a_random_step_and_resumed_it_ends_bitwise_equal(tmp_path: Pat
         assert all(torch.equal(left[name], right[name]) for name in right), f"killed at {killed_at}"
 
 
-@pytest.mark.parametrize("optimiser", ["adamw", "muon"])
+@pytest.mark.parametrize("optimiser", ["adamw", pytest.param("muon", marks=pytest.mark.slow)])
 def test_two_processes_give_the_result_of_one(optimiser: str, tmp_path: Path, one_thread: None) -> None:
     config = tiny_config(steps=8, optimiser=tiny.OptimiserConfig(name=optimiser, lr=2e-2))
     with socket.socket() as free:
