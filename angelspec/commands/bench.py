@@ -3,25 +3,40 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from angelspec.commands.common import Compile, Device, DType, TargetFolder, Threads
 
+if TYPE_CHECKING:
+    from angelspec.evaluation.throughput import Result
+    from angelspec.targets.model import Target
+
 
 def command(
-    arms: Annotated[str, typer.Option(help="Comma-separated: ar, ngram.")] = "ar",
+    arms: Annotated[
+        str, typer.Option(help="Comma-separated: ar, ngram, dfly=FOLDER, dfly-fixed3=FOLDER (drafts 3 tokens).")
+    ] = "ar",
     concurrency: Annotated[
         str, typer.Option(help="Comma-separated numbers of requests at the same time.")
     ] = "1,4,16,64",
-    json_path: Annotated[Path | None, typer.Option("--json", help="Where to write the rows.")] = None,
+    json_path: Annotated[Path | None, typer.Option("--json", help="Where to write rows and blocks.")] = None,
+    trace: Annotated[Path | None, typer.Option(help="Folder for one parquet trace per arm and cell.")] = None,
     prompts: Annotated[
-        Path | None, typer.Option(help='JSON lines with a field "prompt"; without it, built-in prompts of ~60 tokens.')
+        list[Path] | None,
+        typer.Option(help='JSON lines with a field "prompt"; a file is a domain. Without it, built-in prompts.'),
     ] = None,
-    new_tokens: Annotated[int, typer.Option(help="Tokens per answer, exactly; end-of-text is ignored.")] = 128,
-    repeats: Annotated[int, typer.Option(help="Runs per arm and concurrency, alternating between the arms.")] = 3,
-    temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
+    traffic: Annotated[
+        str, typer.Option(help='Comma-separated domains to serve, "all" is their mix; without it, each and the mix.')
+    ] = "",
+    new_tokens: Annotated[int, typer.Option(help="Tokens per answer at most.")] = 128,
+    ignore_eos: Annotated[bool, typer.Option(help="Write exactly that many, past the end of the text.")] = False,
+    blocks: Annotated[int, typer.Option(help="Repeats, alternating between the arms; 10 to decide a claim.")] = 3,
+    waves: Annotated[int, typer.Option(help="Requests that each client sends in a block.")] = 1,
+    temperatures: Annotated[str, typer.Option("--temperature", help="Comma-separated; 0 is greedy.")] = "0",
+    rates: Annotated[str, typer.Option(help="Comma-separated requests per second: open loops besides.")] = "",
+    rule: Annotated[str, typer.Option(help="Acceptance: A (exact match) or B (rejection sampling).")] = "A",
     seed: Annotated[int, typer.Option()] = 0,
     target: TargetFolder = None,
     device: Device = "auto",
@@ -31,47 +46,71 @@ def command(
 ) -> None:
     """Measure speed: prompts included, compilation reported apart, peak memory, and where each step's time goes."""
     from angelspec import hardware, provenance
-    from angelspec.commands.arms import make_drafter
+    from angelspec.commands.arms import parse_arm
     from angelspec.commands.common import encode_prompts, load, read_prompt_file
     from angelspec.evaluation import throughput
     from angelspec.evaluation.bench_prompts import bench_prompts
     from angelspec.io import write_json
 
-    names = [name.strip() for name in arms.split(",") if name.strip()]
-    drafters = {name: (lambda name=name: make_drafter(name)) for name in names}
-    for make in drafters.values():
-        make()  # a wrong name is reported before the target is loaded
+    chosen = [parse_arm(part) for part in arms.split(",") if part.strip()]  # before the target is loaded
     setting = throughput.Setting(
-        concurrency=_numbers(concurrency),
+        concurrency=tuple(int(x) for x in _numbers("concurrency", concurrency, int)),
         new_tokens=new_tokens,
-        repeats=repeats,
-        temperature=temperature,
+        blocks=blocks,
+        waves=waves,
+        temperatures=_numbers("temperature", temperatures, float),
+        traffic=tuple(part.strip() for part in traffic.split(",") if part.strip()),
+        rates=_numbers("rates", rates, float) if rates else (),
+        ignore_eos=ignore_eos,
         seed=seed,
-        domain=prompts.stem if prompts else "all",
     )
+    texts = {path.stem: read_prompt_file(path) for path in prompts} if prompts else {"all": bench_prompts()}
     loaded, policy = load(target, device, dtype, threads, compile)
-    texts = read_prompt_file(prompts) if prompts else bench_prompts()
-    ids = encode_prompts(loaded, texts)
-    lengths = [len(p) for p in ids]
-    print(f"{len(ids)} prompts of {min(lengths)} to {max(lengths)} tokens, mean {sum(lengths) / len(ids):.0f}")
+    ids = {domain: encode_prompts(loaded, some) for domain, some in texts.items()}
+    lengths = [len(p) for some in ids.values() for p in some]
+    print(f"{len(lengths)} prompts of {min(lengths)} to {max(lengths)} tokens, mean {sum(lengths) / len(lengths):.0f}")
     print(f"compiled in {loaded.compile_seconds:.1f} s (not part of the speeds below)", flush=True)
     machine = hardware.cpu_model() if loaded.device.type == "cpu" else ", ".join(hardware.gpu_names())
-    rows = throughput.run(loaded, drafters, ids, setting, machine, say=lambda line: print(line, flush=True))
+    made = [
+        throughput.Arm(
+            choice.name,
+            lambda choice=choice: choice.drafter(loaded, sample=rule == "B"),  # type: ignore[misc]
+            rule=rule,  # type: ignore[arg-type]  # checked by the engine
+            drafter=None if choice.source in ("ar", "ngram") else Path(choice.source).name,
+        )
+        for choice in chosen
+    ]
+    result = throughput.run(loaded, made, ids, setting, machine, say=lambda line: print(line, flush=True))
+    about = {
+        "setting": setting,
+        "policy": policy.as_dict(),
+        "target": loaded.identity,
+        "rule": rule,
+        "compile_seconds": loaded.compile_seconds,
+        "prompt_tokens_mean": sum(lengths) / len(lengths),
+        "hardware": hardware.describe_hardware(),
+        "versions": provenance.versions(),
+    }
     if json_path is not None:
-        about = {
-            "policy": policy.as_dict(),
-            "target": loaded.identity,
-            "compile_seconds": loaded.compile_seconds,
-            "prompt_tokens_mean": sum(lengths) / len(ids),
-            "hardware": hardware.describe_hardware(),
-            "versions": provenance.versions(),
-        }
-        write_json(json_path, {"rows": rows, "about": about})
-        print(f"wrote {len(rows)} rows to {json_path}")
+        write_json(json_path, {"rows": result.rows, "blocks": result.blocks, "about": about})
+        print(f"wrote {len(result.rows)} rows to {json_path}")
+    if trace is not None:
+        _write_traces(trace, result, loaded, machine)
 
 
-def _numbers(text: str) -> tuple[int, ...]:
+def _write_traces(folder: Path, result: Result, target: Target, machine: str) -> None:
+    from angelspec.evaluation.trace import write_trace
+
+    for (arm, cell), frame in result.traces.items():
+        rate = "" if cell.rate is None else f"-{cell.rate:g}rps"
+        name = f"{arm}-{cell.domain}-T{cell.temperature:g}-x{cell.concurrency}{rate}.parquet"
+        about = {"arm": arm, **vars(cell), "target": target.identity, "hardware": machine}
+        write_trace(folder / name, frame, about)
+    print(f"wrote {len(result.traces)} traces to {folder}")
+
+
+def _numbers(what: str, text: str, kind: type[int] | type[float]) -> tuple[float, ...]:
     try:
-        return tuple(int(part) for part in text.split(","))
+        return tuple(kind(part) for part in text.split(","))
     except ValueError:
-        raise ValueError(f"concurrency {text!r} is not a list of whole numbers such as 1,4,16,64") from None
+        raise ValueError(f"{what} {text!r} is not a list of {'whole ' * (kind is int)}numbers such as 1,4,16") from None

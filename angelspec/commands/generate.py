@@ -24,7 +24,7 @@ def command(
         Path | None, typer.Option("--file", "-f", help='JSON lines with a field "prompt", besides the arguments.')
     ] = None,
     json_path: Annotated[Path | None, typer.Option("--json", help="Also write the answers as JSON lines.")] = None,
-    drafter: Annotated[str, typer.Option(help="ar or ngram.")] = "ar",
+    drafter: Annotated[str, typer.Option(help="ar, ngram, or the folder of a trained drafter.")] = "ar",
     rule: Annotated[str, typer.Option(help="Acceptance: A (exact match) or B (rejection sampling).")] = "A",
     max_new: Annotated[int, typer.Option(help="Tokens per answer at most.")] = 256,
     temperature: Annotated[float, typer.Option(help="0 is greedy.")] = 0.0,
@@ -42,7 +42,7 @@ def command(
     compile: Compile = "auto",
 ) -> None:
     """Answer prompts with the target. Accepted draft tokens are green on a terminal; the speed follows at the end."""
-    from angelspec.commands.arms import make_drafter
+    from angelspec.commands.arms import parse_arm
     from angelspec.commands.common import encode_prompts, load, read_prompt_file
     from angelspec.decoding.categorical import SamplingParams
     from angelspec.decoding.engine import Engine
@@ -54,7 +54,7 @@ def command(
         raise ValueError(
             'no prompt given: pass one as an argument, angelspec generate "Why is the sky blue?", or --file'
         )
-    chosen = make_drafter(drafter)
+    choice = parse_arm(drafter)  # a wrong name is reported before the target is loaded
     params = [SamplingParams(temperature, top_k, top_p, min_p, seed + i) for i in range(len(texts))]
     loaded, _ = load(target, device, dtype, threads, compile)
     requests = [
@@ -65,7 +65,7 @@ def command(
     limit = int(getattr(loaded.config, "max_position_embeddings", longest))
     engine = Engine(
         loaded,
-        chosen,
+        choice.drafter(loaded, sample=rule == "B"),
         slots=min(concurrency, len(requests)),
         max_len=min(longest, limit),
         rule=rule,  # type: ignore[arg-type]  # checked by the engine
@@ -83,7 +83,7 @@ def command(
         atomic_write_text(json_path, "".join(json.dumps(_record(a)) + "\n" for a in answers))
     made = sum(len(a.token_ids) for a in answers)
     print(
-        f"{made} tokens in {seconds:.2f} s, {made / seconds:.1f} tok/s, tau {engine.stats.tau:.2f}, {chosen.name}",
+        f"{made} tokens in {seconds:.2f} s, {made / seconds:.1f} tok/s, tau {engine.stats.tau:.2f}, {choice.name}",
         file=sys.stderr,
     )
     if engine.interrupted:

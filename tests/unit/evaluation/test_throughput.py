@@ -1,98 +1,217 @@
-"""The throughput run on a tiny target: rows, units, intervals, and what it refuses."""
+"""The throughput run on a tiny target: blocks, rows, units, intervals, and what it refuses."""
 
 from __future__ import annotations
 
-import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from typer.testing import CliRunner
 
-from angelspec.cli import app
-from angelspec.commands import common
-from angelspec.device import choose_policy
 from angelspec.drafters.ar import ARDrafter
 from angelspec.drafters.ngram import NGramDrafter
-from angelspec.evaluation import throughput
+from angelspec.evaluation import loops, metrics, report, throughput
 from angelspec.evaluation.bench_prompts import bench_prompts
 from angelspec.evaluation.memory import peak_bytes, reset_peak
+from angelspec.evaluation.summary import FIELDS, check_row
+from angelspec.evaluation.throughput import Arm, Cell, Result, Setting
+from angelspec.verification.policies import Fixed
 
-COLUMNS = [
-    "claim",
-    "arm",
-    "drafter",
-    "mixture",
-    "domain",
-    "concurrency",
-    "temperature",
-    "metric",
-    "value",
-    "lo",
-    "hi",
-    "n",
-    "unit",
-    "seed",
-    "scale",
-    "hardware",
+ARMS = [
+    Arm("ar", ARDrafter),
+    Arm("ngram", lambda: NGramDrafter(3), drafter="lookup"),
+    Arm("ngram-fixed1", lambda: NGramDrafter(3), Fixed(1)),
 ]
+SETTING = Setting(concurrency=(1, 3), new_tokens=5, blocks=3, waves=2, temperatures=(0.0, 1.0), ignore_eos=True)
+
+
+def some_prompts(count: int, seed: int = 0) -> list[list[int]]:
+    """Prompts that repeat themselves, so that lookup finds something."""
+    generator = torch.Generator().manual_seed(seed)
+    return [torch.randint(1, 97, (3,), generator=generator).tolist() * 3 for _ in range(count)]
 
 
 @pytest.fixture(scope="module")
-def rows(tiny_llama: Any) -> list[dict[str, Any]]:
-    generator = torch.Generator().manual_seed(0)
-    prompts = [torch.randint(1, 97, (6,), generator=generator).tolist() for _ in range(9)]
-    setting = throughput.Setting(concurrency=(1, 3), new_tokens=8, repeats=3)
+def result(tiny_llama: Any) -> Result:
     said: list[str] = []
-    arms = {"ar": ARDrafter, "ngram": lambda: NGramDrafter(3)}
-    rows = throughput.run(tiny_llama, arms, prompts, setting, "this machine", said.append)
-    assert len(said) == 4 and "tok/s" in said[0] and "peak" in said[0]
-    return rows
+    prompts = {"code": some_prompts(7), "math": some_prompts(9, seed=1)}
+    result = throughput.run(tiny_llama, ARMS, prompts, SETTING, "this machine", said.append)
+    assert len(said) == 2 * 3 * 2 and "tok/s" in said[0] and "code, T = 0, 1 at once" in said[0]
+    return result
 
 
-def test_every_cell_has_every_metric_with_the_columns_of_the_summary(rows: list[dict[str, Any]]) -> None:
-    assert len(rows) == 2 * 2 * (len(throughput.UNITS) + 1)
-    for row in rows:
-        assert list(row) == COLUMNS
-        assert math.isfinite(row["value"]) and row["hardware"] == "this machine"
-        if row["metric"] != "warm_up":
-            assert row["unit"] == throughput.UNITS[row["metric"]] and row["n"] == 3
-            assert row["lo"] <= row["value"] <= row["hi"]
+def test_every_cell_has_every_metric_with_the_fields_of_the_summary(result: Result) -> None:
+    cells = {(r["domain"], r["temperature"], r["concurrency"]) for r in result.rows if r["metric"] != "warm_up"}
+    assert cells == {(d, t, c) for d in ("code", "math", "all") for t in (0.0, 1.0) for c in (1, 3)}
+    for cell in cells:
+        for arm in ARMS:
+            own = [r for r in result.rows if r["arm"] == arm.name]
+            found = {r["metric"]: r for r in own if (r["domain"], r["temperature"], r["concurrency"]) == cell}
+            assert found.keys() >= report.BLOCK_UNITS.keys() | {"tau", "tau_prompts", "tau_no_bonus", "latency_p99"}
+            assert ("speedup" in found) == ("predicted_speedup" in found) == (arm.name != "ar")
+            for metric, unit in report.BLOCK_UNITS.items():
+                row = found[metric]
+                assert list(row) == list(FIELDS) and row["unit"] == unit and row["drafter"] == arm.drafter
+                assert row["n"] == 3 and row["lo"] <= row["value"] <= row["hi"]
+            assert found["latency_p50"]["n"] == 3 * 2 * cell[2]
+    for row in result.rows:
+        check_row(row)
 
 
-def test_the_numbers_fit_each_other(rows: list[dict[str, Any]]) -> None:
-    value = {(r["arm"], r["concurrency"], r["metric"]): r["value"] for r in rows}
-    for arm in ("ar", "ngram"):
-        for c in (1, 3):
-            parts = sum(value[arm, c, m] for m in ("forward", "sample", "draft"))
-            assert parts == pytest.approx(value[arm, c, "step"] * (1 - value[arm, c, "host_share"]), rel=0.2)
-            # c requests run from start to end together, so the users' speeds add up to at least the total
-            assert value[arm, c, "user_speed"] * c >= 0.95 * value[arm, c, "throughput"]
-            assert value[arm, c, "peak_memory"] > 0.01
-    assert value["ar", 1, "tau"] == 1.0 and value["ar", 1, "draft"] == 0.0
-    assert value["ngram", 1, "tau"] >= 1.0 and value["ngram", 1, "draft"] > 0.0
+def test_blocks_hold_the_same_prompts_for_every_arm_and_other_ones_each_time(result: Result) -> None:
+    for (_, cell), trace in result.traces.items():
+        assert set(trace["request"]) == set(result.traces["ar", cell]["request"])
+        assert trace["step"].is_monotonic_increasing
+        if cell.domain == "all":
+            names = {name.split("/")[0] for name in trace["request"]}
+            assert names == {"code", "math"}
+    assert len(result.blocks) == 12 * 3 * 3
+    at = Cell("math", 0.0, 3)
+    assert len(set(result.traces["ar", at]["request"])) == 9  # 3 blocks of 6 prompts out of 9
 
 
-def test_one_repeat_has_no_interval() -> None:
-    row = throughput._row(throughput.Setting(), "ar", 1, "x", "tau", [2.0], "tokens/pass")
-    assert (row["value"], row["lo"], row["hi"], row["n"]) == (2.0, None, None, 1)
-    # mean 2, standard deviation 1, t(0.975, 2) = 4.303
-    row = throughput._row(throughput.Setting(), "ar", 1, "x", "tau", [1.0, 2.0, 3.0], "tokens/pass")
-    assert row["hi"] == pytest.approx(2 + 4.302653 / math.sqrt(3), rel=1e-6)
+def test_arms_write_the_same_tokens(result: Result) -> None:
+    """Rule A at both temperatures: what was committed for a prompt does not depend on the arm, so neither does tau's
+    numerator."""
+    for (_, cell), trace in result.traces.items():
+        total = trace.groupby("request")["committed"].sum()
+        assert total.equals(result.traces["ar", cell].groupby("request")["committed"].sum())
+        assert int(total.sum()) == 3 * 2 * cell.concurrency * 5
+
+
+def test_the_numbers_fit_each_other(result: Result) -> None:
+    for block in result.blocks:
+        v = block["values"]
+        parts = sum(v[m] for m in ("forward", "sample", "draft"))
+        assert parts == pytest.approx(v["step"] * (1 - v["host_share"]), rel=0.01)
+        # at least as fast as the total divided by the clients: a client's time starts when its last answer was there
+        assert v["user_speed"] * block["concurrency"] >= 0.9 * v["throughput"]
+        assert v["peak_memory"] > 0.01 and (v["draft"] > 0) == (block["arm"] != "ar")
+    rows = {(r["arm"], r["domain"], r["temperature"], r["concurrency"], r["metric"]): r["value"] for r in result.rows}
+    assert rows["ar", "all", 0.0, 3, "tau"] == 1.0
+    assert rows["ngram", "all", 0.0, 3, "tau"] >= rows["ngram-fixed1", "all", 0.0, 3, "tau"] >= 1.0
+    blocks = [b for b in result.blocks if (b["domain"], b["temperature"], b["concurrency"]) == ("all", 0.0, 1)]
+    speeds = {arm: [b["values"]["throughput"] for b in blocks if b["arm"] == arm] for arm in ("ar", "ngram")}
+    ratios = [math.log(b / a) for a, b in zip(speeds["ar"], speeds["ngram"], strict=True)]
+    assert rows["ngram", "all", 0.0, 1, "speedup"] == pytest.approx(math.exp(sum(ratios) / 3))
+
+
+def test_the_order_of_the_arms_rotates(tiny_llama: Any) -> None:
+    order: list[str] = []
+
+    def noted(name: str) -> Any:
+        class Noted(ARDrafter):
+            def reset(self, state: None, slots: torch.Tensor) -> None:
+                order.append(name)
+
+        return Noted
+
+    setting = Setting(concurrency=(1,), new_tokens=2, blocks=3)
+    throughput.run(tiny_llama, [Arm(n, noted(n)) for n in "abc"], {"x": [[1, 2]]}, setting, "x", lambda line: None)
+    assert "".join(order) == "abc" + "abc" + "bca" + "cab"  # a warm-up, then three blocks
+
+
+def test_open_loop_counts_waiting_from_the_scheduled_arrival(tiny_llama: Any) -> None:
+    from angelspec.decoding.engine import Engine
+    from angelspec.decoding.request import Request
+
+    requests = [Request(str(i), ids, max_new_tokens=6) for i, ids in enumerate(some_prompts(5))]
+    engine = Engine(tiny_llama, slots=1, max_len=32)
+    engine.run(requests[:1])
+    served = loops.open_loop(engine, requests, [0.0, 0.0, 0.0, 0.0, 0.6])
+    assert [a.id for a in served.answers] == list("01234")
+    # four at once for one slot: each waits for those before it; the fifth comes when the engine has long been idle
+    waits = served.latencies()
+    assert waits[0] < waits[1] < waits[2] < waits[3] and waits[4] < waits[3]
+    assert served.ended - served.began > 0.6 and min(served.first_tokens()) > 0
+    assert served.throughput == pytest.approx(30 / (served.ended - served.began))
+    assert engine.trace is None and set(served.trace["request"]) == set("01234")
+    with pytest.raises(ValueError, match="not decreasing"):
+        loops.open_loop(engine, requests[:2], [1.0, 0.5])
+
+
+def test_open_loop_rows_carry_their_rate(tiny_llama: Any) -> None:
+    setting = Setting(concurrency=(2,), new_tokens=3, blocks=2, rates=(200.0,))
+    result = throughput.run(tiny_llama, ARMS[:2], {"x": some_prompts(4)}, setting, "x", lambda line: None)
+    assert {"latency_p90@200rps", "tau@200rps", "throughput@200rps", "throughput"} <= {r["metric"] for r in result.rows}
+    assert {b["rate"] for b in result.blocks} == {None, 200.0}
+
+
+def test_poisson_arrivals() -> None:
+    times = loops.poisson_arrivals(4001, rate=5.0, seed=1)
+    assert times == loops.poisson_arrivals(4001, 5.0, 1) != loops.poisson_arrivals(4001, 5.0, 2)
+    gaps = torch.tensor(times).diff()
+    assert times[0] == 0 and gaps.min() >= 0
+    assert gaps.mean() == pytest.approx(0.2, rel=0.05) and gaps.std() == pytest.approx(0.2, rel=0.07)
+    with pytest.raises(ValueError, match="rate is 0"):
+        loops.poisson_arrivals(3, 0, 1)
+
+
+def test_steady_throughput_leaves_out_ramp_and_drain(tiny_llama: Any) -> None:
+    """Ten requests for two clients, the last one long: the drain has one client only and does not count."""
+    from angelspec.decoding.engine import Engine
+    from angelspec.decoding.request import Request
+
+    requests = [Request(str(i), [5, 7], max_new_tokens=4) for i in range(9)] + [
+        Request("9", [5, 7], max_new_tokens=200)
+    ]
+    served = loops.closed_loop(Engine(tiny_llama, slots=2, max_len=256), requests)
+    first = max(a.first_token for a in served.answers[:2])
+    last = sorted(a.finished for a in served.answers)[8]
+    steady = served.steady_throughput(2)
+    assert steady is not None and 20 <= steady * (last - first) <= 9 * 4 + 8
+    assert served.steady_throughput(11) is None
+    rows = served.trace[served.trace["running"] == 1]
+    assert len(rows) > 150  # what was left out
 
 
 def test_settings_that_make_no_sense_are_refused(tiny_llama: Any) -> None:
-    with pytest.raises(ValueError, match="concurrency is"):
-        throughput.Setting(concurrency=(4, 0))
-    with pytest.raises(ValueError, match="repeats 0"):
-        throughput.Setting(repeats=0)
-    with pytest.raises(ValueError, match="2 prompts for 4 requests"):
-        throughput.run(tiny_llama, {"ar": ARDrafter}, [[1], [2]], throughput.Setting(concurrency=(4,)), "x")
+    for wrong in ({"concurrency": (4, 0)}, {"blocks": 0}, {"temperatures": ()}, {"waves": 0}):
+        with pytest.raises(ValueError, match="expected"):
+            Setting(**wrong)
+    run, quiet = throughput.run, lambda line: None
+    with pytest.raises(ValueError, match="2 prompts of x for 4 clients"):
+        run(tiny_llama, ARMS, {"x": [[1], [2]]}, Setting(concurrency=(4,)), "x", quiet)
+    with pytest.raises(ValueError, match="two have the same name"):
+        run(tiny_llama, [ARMS[0], ARMS[0]], {"x": [[1], [2]]}, Setting(concurrency=(1,)), "x", quiet)
+    with pytest.raises(ValueError, match="traffic chat is unknown; there is x"):
+        run(tiny_llama, ARMS, {"x": [[1], [2]]}, Setting(concurrency=(1,), traffic=("chat",)), "x", quiet)
+
+
+def test_a_mix_takes_the_domains_in_turn() -> None:
+    kinds = throughput.streams({"a": [[1], [2], [3]], "b": [[4], [5]]})
+    assert [name for name, _ in kinds["all"]] == ["a/0", "b/0", "a/1", "b/1"]
+    assert list(kinds) == ["a", "b", "all"] and list(throughput.streams({"a": [[1]]})) == ["a"]
+    assert list(throughput.streams({"a": [[1]], "b": [[2]]}, ("all", "b"))) == ["all", "b"]
+
+
+def test_a_recorder_costs_next_to_nothing(tiny_llama: Any) -> None:
+    """Recording a step is a list of names and a few references: far below a millisecond at 16 requests."""
+    import time
+
+    from angelspec.decoding.engine import Engine
+    from angelspec.decoding.request import Request
+    from angelspec.evaluation.trace import Recorder
+
+    engine = Engine(tiny_llama, NGramDrafter(3), slots=16, max_len=64)
+    recorder, spent = Recorder(), []
+    original = engine._record
+
+    def timed(*arguments: Any) -> Any:
+        began = time.perf_counter()
+        record = original(*arguments)
+        spent.append(time.perf_counter() - began)
+        return record
+
+    engine._record, engine.trace = timed, recorder  # type: ignore[method-assign]
+    engine.run([Request(str(i), ids, max_new_tokens=20) for i, ids in enumerate(some_prompts(16))])
+    assert sorted(spent)[len(spent) // 2] < 5e-4
+    assert 0 < metrics.host_share(recorder.frame()) < 1
 
 
 def test_peak_memory_is_reset_where_the_system_allows_it() -> None:
+    from pathlib import Path
+
     device = torch.device("cpu")
     big = torch.ones(40_000_000)  # 160 MB
     with_it = peak_bytes(device)
@@ -107,77 +226,3 @@ def test_built_in_prompts_are_distinct_and_ordinary() -> None:
     prompts = bench_prompts()
     assert len(set(prompts)) == len(prompts) == 128
     assert all("{" not in p and 60 < len(p) < 160 for p in prompts)
-
-
-@pytest.fixture
-def tiny_commands(tiny_llama: Any, monkeypatch: pytest.MonkeyPatch) -> CliRunner:
-    """The commands with the tiny target in place of the real one, and its tokenizer in place of a chat template."""
-    monkeypatch.setattr(common, "load", lambda *options: (tiny_llama, choose_policy("cpu", "float64", 1, False)))
-    encode = tiny_llama.tokenizer.encode
-    monkeypatch.setattr(common, "encode_prompts", lambda target, texts, raw=False: [encode(t) for t in texts])
-    return CliRunner()
-
-
-def test_bench_writes_rows_and_says_what_was_measured(tiny_commands: CliRunner, tmp_path: Path) -> None:
-    path, prompts = tmp_path / "out.json", tmp_path / "gsm.jsonl"
-    prompts.write_text("".join(json.dumps({"prompt": f"how much is {i} + {i}?"}) + "\n" for i in range(4)))
-    options = ["--arms", "ar,ngram", "--concurrency", "1,2", "--new-tokens", "5", "--repeats", "2"]
-    result = tiny_commands.invoke(app, ["bench", *options, "--prompts", str(prompts), "--json", str(path)])
-    assert result.exit_code == 0, result.output
-    assert "4 prompts of" in result.output and "compiled in" in result.output
-    written = json.loads(path.read_text())
-    assert {(r["arm"], r["concurrency"], r["domain"]) for r in written["rows"]} == {
-        (arm, c, "gsm") for arm in ("ar", "ngram") for c in (1, 2)
-    }
-    assert written["about"]["policy"]["dtype"] == "float64" and written["about"]["hardware"]
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["bench", "--arms", "ar,eagle"], "arm 'eagle' is unknown; there is ar, ngram"),
-        (["bench", "--concurrency", "1,two"], "'1,two' is not a list of whole numbers"),
-        (["generate"], "no prompt given"),
-        (["generate", "hello", "--top-p", "2"], "top_p is 2.0"),
-        (["generate", "hello", "--rule", "C"], "acceptance rule is 'C'"),
-    ],
-)
-def test_wrong_options_end_with_one_readable_line(tiny_commands: CliRunner, options: list[str], message: str) -> None:
-    result = tiny_commands.invoke(app, options)
-    assert isinstance(result.exception, ValueError) and message in str(result.exception)
-
-
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [("", "holds no prompts"), ('{"prompt": 3}\n', "line 1 has no text"), ('{"prompt": "a"}\n{', "line 2 is not JSON")],
-)
-def test_broken_prompt_files_are_named_with_their_line(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "prompts.jsonl"
-    path.write_text(content)
-    with pytest.raises(ValueError, match=message):
-        common.read_prompt_file(path)
-
-
-def test_generate_streams_one_answer_and_prints_several(tiny_commands: CliRunner, tmp_path: Path) -> None:
-    one = tiny_commands.invoke(app, ["generate", "hello", "--max-new", "6"])
-    assert one.exit_code == 0 and "\033" not in one.output  # plain: this is no terminal
-    path = tmp_path / "answers.jsonl"
-    options = ["--drafter", "ngram", "--max-new", "6", "--temperature", "1", "--seed", "5", "--json", str(path)]
-    several = tiny_commands.invoke(app, ["generate", "hello", "world", *options])
-    assert several.exit_code == 0, several.output
-    assert "> hello" in several.output and "> world" in several.output and "tau" in several.output
-    records = [json.loads(line) for line in path.read_text().splitlines()]
-    assert [r["seed"] for r in records] == [5, 6] and all(len(r["response_ids"]) <= 6 for r in records)
-
-
-def test_accepted_draft_tokens_are_green_on_a_terminal(
-    tiny_llama: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    from angelspec.commands.generate import GREEN, PLAIN, _Stream
-    from angelspec.decoding.request import Chunk
-
-    monkeypatch.setattr("sys.stdout.isatty", lambda: True)
-    stream = _Stream(tiny_llama.tokenizer, ())
-    stream(Chunk("0", [33, 34, 35], accepted=2))
-    stream.finish()
-    assert capsys.readouterr().out == f"{GREEN}A{PLAIN}{GREEN}B{PLAIN}C\n"
