@@ -39,3 +39,12 @@ def _map_checkout_kernels() -> None:
 
 
 _map_checkout_kernels()
+
+
+def __getattr__(name: str) -> object:
+    """``angelspec.SpeculativeDecoder``, imported when it is asked for: torch takes seconds to load."""
+    if name == "SpeculativeDecoder":
+        from angelspec.decoding.api import SpeculativeDecoder
+
+        return SpeculativeDecoder
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
