@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from angelspec.data.templates import ChatTemplate
 from angelspec.decoding.categorical import SamplingParams
@@ -203,7 +203,7 @@ def named_drafter(name: str | Path, target: Target, *, sample: bool = False, slo
     from angelspec.drafters.checkpoint import load_drafter
     from angelspec.drafters.serving import serve
 
-    return serve(load_drafter(name, target), slots, sample)
+    return cast(Drafter, serve(load_drafter(name, target), slots, sample))
 
 
 def _listed(prompts: Any) -> list[Any]:

@@ -101,7 +101,9 @@ def open_loop(engine: Engine, requests: Sequence[Request], arrivals: Sequence[fl
         raise ValueError(f"{len(arrivals)} arrivals for {len(requests)} requests; expected one each, not decreasing")
     reset_peak(engine.target.device)
     engine.stats, engine.trace = EngineStats(), (recorder := Recorder())
-    due, place, answers = deque(range(len(requests))), {}, {}
+    due = deque(range(len(requests)))
+    place: dict[int, int] = {}
+    answers: dict[int, Answer] = {}
     began = time.perf_counter()
     try:
         while due or len(answers) < len(requests):

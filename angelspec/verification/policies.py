@@ -34,8 +34,11 @@ class StepBatch:
 
 
 class Policy(Protocol):
-    name: str
-    looks_at: Looks
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def looks_at(self) -> Looks: ...
 
     def __call__(self, survival: Tensor, batch: StepBatch, costs: Any = None) -> Tensor: ...
 
