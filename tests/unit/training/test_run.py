@@ -15,6 +15,7 @@ from angelspec.data.records import AnswerRecord, TargetRows, write_shard
 from angelspec.drafters.checkpoint import load_drafter
 from angelspec.losses.objective import Objective
 from angelspec.targets.rows import Rows
+from angelspec.training import train
 from angelspec.training.config import mtp_stages
 from angelspec.training.mixture import choose_answers
 from angelspec.training.run import RunConfig, build_drafter, spread_layers, train_drafter
@@ -128,3 +129,12 @@ def test_mixture_keeps_its_shares_and_its_budget() -> None:
     assert len(choose_answers(records, {"code": 1.0}, 10**9, seed=1)) == 100
     with pytest.raises(ValueError, match="no answer in the domain poetry; the answers hold chat, code, math"):
         choose_answers(records, {"poetry": 1.0}, None, seed=1)
+
+
+def test_the_command_names_what_is_wrong_in_one_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = tmp_path / "run.json"
+    run.write_text(json.dumps({**plan("dfly"), "mixtur": {"code": 1.0}}))
+    arguments = ["--run", str(run), "--answers", str(tmp_path), "--out", str(tmp_path / "out")]
+    assert train.main(arguments) == 1
+    error = capsys.readouterr().err
+    assert error.startswith("error: run: unknown key mixtur; known are drafter") and error.count("\n") == 1
