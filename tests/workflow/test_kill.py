@@ -11,17 +11,14 @@ import os
 import random
 import re
 import signal
-import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
-import psutil
 import pytest
 
-from .conftest import SNAKEMAKE, environment
+from .conftest import Run, nobody_left, processes, role
 
-SHARDS = 4
+SHARDS = 3
 SNAKEFILE = f"""
 include: "workflow/rules/common.smk"
 
@@ -79,63 +76,11 @@ note("end")
 """
 
 
-class Run:
-    """One run of ``snakemake --cores 1`` in the background."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder, self.log = folder, folder / f"run-{time.monotonic_ns()}.log"
-        with self.log.open("w") as stream:
-            self.process = subprocess.Popen(
-                [*SNAKEMAKE, "--cores", "1"], cwd=folder, env=environment(), stdout=stream, stderr=subprocess.STDOUT
-            )
-
-    def wait_for(self, what: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 90
-        while not what():
-            assert self.process.poll() is None, f"ended early:\n{self.log.read_text()}"
-            assert time.monotonic() < deadline, f"waited in vain:\n{self.log.read_text()}"
-            time.sleep(0.02)
-
-    def kill(self, whom: str) -> None:
-        for process in processes(self.folder):
-            if role(process) == whom:
-                process.kill()
-
-    def end(self) -> tuple[int, str]:
-        return self.process.wait(timeout=120), self.log.read_text()
-
-    def finished_shards(self) -> set[str]:
-        """Shards that Snakemake itself reported as finished before it was killed."""
-        text = self.log.read_text()
-        shard_of = dict(re.findall(r"jobid: (\d+)\n(?:    .*\n)*?    wildcards: shard=(\d)", text))
-        return {shard_of[job] for job in re.findall(r"Finished jobid: (\d+) \(Rule: shard\)", text)}
-
-
-def processes(folder: Path) -> list[psutil.Process]:
-    """Everything alive that works in ``folder``, this test apart."""
-    found = []
-    for process in psutil.process_iter():
-        try:
-            if process.pid != os.getpid() and process.status() != "zombie" and Path(process.cwd()) == folder:
-                found.append(process)
-        except (psutil.Error, OSError):
-            continue
-    return found
-
-
-def role(process: psutil.Process) -> str:
-    try:
-        words = " ".join(process.cmdline())
-    except psutil.Error:
-        return "gone"
-    return "kernel" if "ipykernel" in words else "runner" if "run_notebook.py" in words else "snakemake"
-
-
-def nobody_left(folder: Path) -> bool:
-    deadline = time.monotonic() + 5
-    while processes(folder) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    return not processes(folder)
+def finished_shards(run: Run) -> set[str]:
+    """Shards that Snakemake itself reported as finished before it was killed."""
+    text = run.log.read_text()
+    shard_of = dict(re.findall(r"jobid: (\d+)\n(?:    .*\n)*?    wildcards: shard=(\d)", text))
+    return {shard_of[job] for job in re.findall(r"Finished jobid: (\d+) \(Rule: shard\)", text)}
 
 
 def ledger(folder: Path, word: str) -> list[str]:
@@ -154,9 +99,9 @@ def miniature(checkout: Path) -> Path:
 def test_killed_at_random_moments_the_plain_command_finishes(miniature: Path) -> None:
     chance = random.Random(os.environ.get("ANGELSPEC_KILL_SEED", "20260727"))
     finished: set[str] = set()
-    for whom, shards in (("snakemake", 2), ("runner", 1), ("kernel", 1), ("snakemake", 2), (None, 0)):
+    for whom, shards in (("snakemake", 2), ("runner", 1), ("kernel", 1), ("snakemake", 1), (None, 0)):
         before = ledger(miniature, "start")
-        run = Run(miniature)
+        run = Run(miniature, "--cores", "1")
         if whom is not None:
             wanted = len(before) + shards
             run.wait_for(lambda known=wanted: len(ledger(miniature, "start")) >= known)
@@ -168,7 +113,7 @@ def test_killed_at_random_moments_the_plain_command_finishes(miniature: Path) ->
         assert nobody_left(miniature), f"after {whom} was killed: {[p.cmdline() for p in processes(miniature)]}"
         started = ledger(miniature, "start")[len(before) :]
         assert not finished & set(started), f"a finished shard was done again after {whom} was killed"
-        finished |= run.finished_shards()
+        finished |= finished_shards(run)
         expected = {"snakemake": -signal.SIGKILL, None: 0}.get(whom, 1)
         assert status == expected, text
 
@@ -182,9 +127,9 @@ def test_killed_at_random_moments_the_plain_command_finishes(miniature: Path) ->
 
 
 def test_a_second_run_leaves_the_locks_of_a_living_one_alone(miniature: Path) -> None:
-    run = Run(miniature)
+    run = Run(miniature, "--cores", "1")
     run.wait_for(lambda: ledger(miniature, "start"))
-    second = Run(miniature)
+    second = Run(miniature, "--cores", "1")
     status, text = second.end()
     assert status == 1 and "LockException" in text, text
     assert "removed the locks" not in text

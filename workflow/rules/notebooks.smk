@@ -1,6 +1,6 @@
 # Pages that belong to no stage. Every notebook rule: source in; page, figures, rows of summary.json and provenance out;
 # the executed notebook is the log.
-NOTEBOOKS = ["00_primer", "01_data_specialization", "09_machine"]
+NOTEBOOKS = ["00_primer", "09_machine"]
 
 
 rule primer:
@@ -79,7 +79,7 @@ rule machine:
         "logs/{scale}/09_machine.tsv"
     conda:
         "../envs/angelspec.yaml"
-    threads: min(2, all_cores(workflow))
+    threads: 1
     resources:
         mem_mb=3000 if not GPU else 48000,
         disk_mb=50,
