@@ -10,7 +10,8 @@ import typer
 from angelspec.commands.common import Compile, Device, DType, TargetFolder, Threads
 
 if TYPE_CHECKING:
-    from angelspec.evaluation.throughput import Result
+    from angelspec.commands.arms import ArmChoice
+    from angelspec.evaluation.throughput import Arm, Result
     from angelspec.targets.model import Target
 
 
@@ -71,16 +72,14 @@ def command(
     print(f"{len(lengths)} prompts of {min(lengths)} to {max(lengths)} tokens, mean {sum(lengths) / len(lengths):.0f}")
     print(f"compiled in {loaded.compile_seconds:.1f} s (not part of the speeds below)", flush=True)
     machine = hardware.cpu_model() if loaded.device.type == "cpu" else ", ".join(hardware.gpu_names())
-    made = [
-        throughput.Arm(
-            choice.name,
-            lambda choice=choice: choice.drafter(loaded, sample=rule == "B"),  # type: ignore[misc]
-            rule=rule,  # type: ignore[arg-type]  # checked by the engine
-            drafter=None if choice.source in ("ar", "ngram") else Path(choice.source).name,
-        )
-        for choice in chosen
-    ]
-    result = throughput.run(loaded, made, ids, setting, machine, say=lambda line: print(line, flush=True))
+    result = throughput.run(
+        loaded,
+        [_arm(choice, loaded, rule) for choice in chosen],
+        ids,
+        setting,
+        machine,
+        say=lambda line: print(line, flush=True),
+    )
     about = {
         "setting": setting,
         "policy": policy.as_dict(),
@@ -96,6 +95,17 @@ def command(
         print(f"wrote {len(result.rows)} rows to {json_path}")
     if trace is not None:
         _write_traces(trace, result, loaded, machine)
+
+
+def _arm(choice: ArmChoice, target: Target, rule: str) -> Arm:
+    from angelspec.evaluation.throughput import Arm
+
+    return Arm(
+        choice.name,
+        lambda: choice.drafter(target, sample=rule == "B"),
+        rule=rule,  # type: ignore[arg-type]  # checked by the engine
+        drafter=None if choice.source in ("ar", "ngram") else Path(choice.source).name,
+    )
 
 
 def _write_traces(folder: Path, result: Result, target: Target, machine: str) -> None:
