@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 import angelspec
-from angelspec.commands import bench, doctor, generate
+from angelspec.commands import bench, data, doctor, generate, train
 
 app = typer.Typer(
     name="angelspec",
@@ -40,6 +40,8 @@ def _options(
 app.command("doctor")(doctor.command)
 app.command("generate")(generate.command)
 app.command("bench")(bench.command)
+app.command("data")(data.command)
+app.command("train")(train.command)
 
 
 def main() -> None:

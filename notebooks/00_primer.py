@@ -45,7 +45,7 @@ from angelspec.plotting import style
 # %% tags=["parameters"]
 draws: int = 100_000  # rounds of the library's own verify() that are compared with the exact law
 seed: int = 0  # of those rounds
-figures: str | None = None  # folder for the figures as SVG and PDF; None only shows them
+figures: str = ""  # folder for the figures as SVG and PDF; empty: only show them
 
 # %%
 style.use_style()
@@ -55,7 +55,7 @@ DRAFT, TARGET, LEFT = style.METHOD_COLORS["dflash"], style.METHOD_COLORS["dfly"]
 
 def keep(figure, name):
     """Save a figure where the workflow asked for it."""
-    if figures is not None:
+    if figures:
         style.save(figure, ROOT / figures / f"{name}.svg")
 
 

@@ -118,6 +118,7 @@ def run_key(target: Target, mode: Mode, part: Part) -> dict[str, Any]:
         "chat": ChatTemplate(target.tokenizer, mode.thinking, mode.system).identity,
         "sampling": {"temperature": mode.temperature, "top_p": mode.top_p, "top_k": mode.top_k},
         "max_new_tokens": mode.max_new_tokens,
+        "stop_ids": target.eos_ids,
         "layer_ids": default_layer_ids(target.dims.num_layers, mode.layers),
         "part": {"index": part.index, "prompts": asked.hexdigest()[:16], "answer_tokens": part.answer_tokens},
     }

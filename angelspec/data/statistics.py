@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor
@@ -168,3 +169,47 @@ def token_table(answers: Iterable[tuple[AnswerRecord, TargetRows]], lm_head: Ten
     if not sum(map(len, frames)):
         raise ShardError("There is no answer with a token in it; nothing can be measured.")
     return pd.concat(frames, ignore_index=True)
+
+
+def look_ahead(tokens: pd.DataFrame, depth: int) -> pd.DataFrame:
+    """How far the likeliest words carry: columns id, domain, and 1 .. depth, one row per answer token.
+
+    Column k is the probability that k words in a row, sampled from the target, are all its likeliest ones; along the
+    answer that was given it is the product of top1 over the k tokens. A row lacks (NaN) the columns that run past its
+    answer's end.
+    """
+    parts = []
+    for (name, domain, _), answer in tokens.groupby(["id", "domain", "turn"], sort=False):
+        top1 = answer.sort_values("position").top1.to_numpy()
+        chances = np.full((len(top1), depth), np.nan)
+        for k in range(1, depth + 1):
+            windows = len(top1) - k + 1
+            if windows > 0:
+                last = top1[k - 1 :]
+                chances[:windows, k - 1] = last if k == 1 else chances[:windows, k - 2] * last
+        parts.append(pd.DataFrame(chances, columns=range(1, depth + 1)).assign(id=name, domain=domain))
+    return pd.concat(parts, ignore_index=True)
+
+
+def domain_means(
+    table: pd.DataFrame, columns: Sequence[str | int], *, resamples: int = 2000, seed: int = 0
+) -> pd.DataFrame:
+    """Mean per domain, and over all, with a 95 % bootstrap interval: columns domain, metric, value, lo, hi, n.
+
+    Whole answers (`id`) are drawn again, not rows: the tokens of an answer are no independent observations. n counts
+    answers.
+    """
+    generator = np.random.default_rng(seed)
+    rows = []
+    groups = [*table.groupby("domain"), ("all", table)]
+    for domain, group in groups:
+        for column in columns:
+            by_answer = group.groupby("id")[column].agg(["sum", "count"]).to_numpy(float)
+            by_answer = by_answer[by_answer[:, 1] > 0]
+            n = len(by_answer)
+            drawn = generator.multinomial(n, np.full(n, 1 / n), size=resamples) @ by_answer
+            lo, hi = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
+            total = by_answer.sum(axis=0)
+            row = {"domain": domain, "metric": column, "value": total[0] / total[1], "lo": lo, "hi": hi, "n": n}
+            rows.append(row)
+    return pd.DataFrame(rows)

@@ -119,3 +119,21 @@ def check_messages(messages: Sequence[Message]) -> Sequence[Message]:
             f"Roles must be an optional system message, then user and assistant in turn; found [{' '.join(spoken)}]."
         )
     return messages
+
+
+def token_pieces(tokenizer: Any, ids: Sequence[int]) -> list[tuple[str, int]]:
+    """The text of ids as (piece, number of tokens), control tokens shown: to print tokens one by one.
+
+    Most pieces are one token; the tokens of a character of several bytes stay together, for none of them is text alone.
+    """
+    pieces: list[tuple[str, int]] = []
+    waiting: list[int] = []
+    for token in ids:
+        waiting.append(int(token))
+        text = tokenizer.decode(waiting, skip_special_tokens=False, clean_up_tokenization_spaces=False)
+        if not text.endswith("\ufffd") or len(waiting) == 4:  # a character has four bytes at most
+            pieces.append((text, len(waiting)))
+            waiting = []
+    if waiting:
+        pieces.append((tokenizer.decode(waiting, skip_special_tokens=False), len(waiting)))
+    return pieces

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import math
 
+import pandas as pd
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from angelspec.data.records import AnswerRecord, ShardError, TargetRows
-from angelspec.data.statistics import answer_table, ending_loop, lookup_hits, sample_places, token_laws, token_table
+from angelspec.data.statistics import (
+    answer_table,
+    domain_means,
+    ending_loop,
+    look_ahead,
+    lookup_hits,
+    sample_places,
+    token_laws,
+    token_table,
+)
 from angelspec.decoding.drafter import Anchors
 from angelspec.drafters.ngram import NGramDrafter
 
@@ -179,3 +189,40 @@ def test_no_tokens_is_an_error():
     rows = TargetRows(torch.zeros(1, 1, HIDDEN), torch.zeros(1, HIDDEN), torch.zeros(1))
     with pytest.raises(ShardError, match="no answer with a token"):
         token_table([(record, rows)], torch.zeros(VOCAB, HIDDEN))
+
+
+def test_look_ahead_is_the_product_inside_one_answer():
+    top1 = [[0.5, 0.8, 0.9, 1.0], [0.25, 0.5]]
+    rows = [
+        {"id": f"a{i}", "domain": "chat", "turn": 0, "position": j, "top1": p}
+        for i, answer in enumerate(top1)
+        for j, p in enumerate(answer)
+    ]
+    shuffled = pd.DataFrame(rows).sample(frac=1, random_state=0)
+    ahead = look_ahead(shuffled, 3)
+    assert len(ahead) == 6
+    first = ahead[ahead.id == "a0"][[1, 2, 3]].to_numpy()
+    expected = [[0.5, 0.4, 0.36], [0.8, 0.72, 0.72], [0.9, 0.9, math.nan], [1.0, math.nan, math.nan]]
+    for found_row, expected_row in zip(first, expected, strict=True):
+        assert list(found_row) == pytest.approx(expected_row, nan_ok=True)
+    second = ahead[ahead.id == "a1"][[1, 2, 3]].to_numpy()
+    assert list(second[0]) == pytest.approx([0.25, 0.125, math.nan], nan_ok=True)
+
+
+def test_domain_means_weigh_tokens_and_resample_answers():
+    table = pd.DataFrame(
+        {
+            "id": ["a"] * 90 + ["b"] * 10 + ["c", "d"],
+            "domain": ["chat"] * 100 + ["math"] * 2,
+            "x": [1.0] * 90 + [0.0] * 10 + [0.5, math.nan],
+        }
+    )
+    means = domain_means(table, ["x"], resamples=500).set_index("domain")
+    assert means.loc["chat", "value"] == pytest.approx(0.9)
+    # Two answers: the interval spans from one to the other. Tokens drawn one by one would give 0.84 to 0.96.
+    assert (means.loc["chat", "lo"], means.loc["chat", "hi"]) == (0.0, 1.0)
+    assert means.loc["chat", "n"] == 2
+    assert means.loc["math", "n"] == 1
+    assert means.loc["math", "value"] == 0.5
+    assert means.loc["all", "value"] == pytest.approx(90.5 / 101)
+    pd.testing.assert_frame_equal(domain_means(table, ["x"]), domain_means(table, ["x"]))
