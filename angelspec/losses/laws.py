@@ -22,24 +22,34 @@ class Laws:
     logits   [n, V_d]  draft logits z
     log_norm [n]       log sum_v exp z_v
     q        [n, V_d]  exp(z - log_norm), sums to 1
-    log_p    [n, V_d]  log of the target law on V_d, None when no teacher is used
-    p        [n, V_d]  exp(log_p), sums to 1 - missing
     labels   [n]       int64 true token as draft id, -1 when V_d does not hold it
+    teacher  [n, V_d]  log of the target law on V_d, None when no teacher is used
     """
 
     logits: Tensor
     log_norm: Tensor
     q: Tensor
-    log_p: Tensor | None
-    p: Tensor | None
     labels: Tensor
+    teacher: Tensor | None
 
     @classmethod
     def of(cls, logits: Tensor, labels: Tensor, log_p: Tensor | None = None) -> Laws:
         """Laws from draft logits [n, V_d], labels [n] and the target's log-probabilities [n, V_d]."""
         log_norm = logits.logsumexp(-1)
         q = (logits - log_norm[:, None]).exp_()
-        return cls(logits, log_norm, q, log_p, None if log_p is None else log_p.exp(), labels)
+        return cls(logits, log_norm, q, labels, log_p)
+
+    @property
+    def log_p(self) -> Tensor:
+        """log of the target law on V_d [n, V_d]. Raises ValueError when these laws have no teacher."""
+        if self.teacher is None:
+            raise ValueError("this loss needs the target's law: give the pass a teacher (hidden states and lse)")
+        return self.teacher
+
+    @cached_property
+    def p(self) -> Tensor:
+        """The target law on V_d [n, V_d]; sums to 1 - missing."""
+        return self.log_p.exp()
 
     @property
     def covered(self) -> Tensor:

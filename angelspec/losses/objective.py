@@ -89,7 +89,8 @@ class Objective:
             (self.lk_hybrid, lambda laws: lk_hybrid(laws, self.eta)),
             (self.lk_alpha, lk_alpha),
         )
-        value, gradient = None, None
+        value: Tensor | None = None
+        gradient: Tensor | None = None
         for coefficient, loss in parts:
             if coefficient:
                 part_value, part_gradient = loss(laws)
@@ -99,6 +100,8 @@ class Objective:
                     if gradient is None
                     else gradient.add_(part_gradient, alpha=coefficient)
                 )
+        if value is None or gradient is None:
+            raise ValueError(f"no per-slot loss has a coefficient in {self}")
         return value, gradient
 
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -70,7 +71,15 @@ def slot_terms(
 
 class _VocabularyPass(torch.autograd.Function):
     @staticmethod
-    def forward(ctx, hidden, labels, weight, teacher, terms, chunk):
+    def forward(  # type: ignore[override]
+        ctx: Any,
+        hidden: Tensor,
+        labels: Tensor,
+        weight: Tensor,
+        teacher: tuple[Tensor, Tensor] | None,
+        terms: tuple[RowTerm, ...],
+        chunk: int,
+    ) -> tuple[Tensor, ...]:
         rows, dtype = hidden.shape[0], _accumulation_dtype(weight)
         differentiate = ctx.needs_input_grad[0]
         values = hidden.new_zeros((len(terms), rows), dtype=dtype)
@@ -82,10 +91,10 @@ class _VocabularyPass(torch.autograd.Function):
             laws = _chunk_laws(hidden[part], labels[part], weight, teacher, part)
             for index, term in enumerate(terms):
                 values[index, part], gradient = term(laws)
-                if differentiate:
+                if jacobian is not None:
                     jacobian[index, part] = _matmul(gradient, weight)
             _record(laws, part, statistics, correct)
-        if differentiate:
+        if jacobian is not None:
             ctx.save_for_backward(jacobian)
             ctx.hidden_dtype = hidden.dtype
         probability, acceptance, missing = statistics
@@ -93,7 +102,7 @@ class _VocabularyPass(torch.autograd.Function):
         return values, probability, correct, acceptance, missing
 
     @staticmethod
-    def backward(ctx, upstream, *_):
+    def backward(ctx: Any, upstream: Tensor, *_: Any) -> tuple[Tensor | None, ...]:  # type: ignore[override]
         (jacobian,) = ctx.saved_tensors
         gradient = torch.einsum("kn,knh->nh", upstream.to(jacobian.dtype), jacobian)
         return gradient.to(ctx.hidden_dtype), None, None, None, None, None
@@ -114,7 +123,7 @@ def _record(laws: Laws, part: slice, statistics: list[Tensor], correct: Tensor) 
     probability, acceptance, missing = statistics
     probability[part] = laws.label_log_q().exp()
     correct[part] = laws.logits.argmax(-1) == laws.labels
-    if laws.p is not None:
+    if laws.teacher is not None:
         acceptance[part], missing[part] = laws.acceptance, laws.missing
 
 

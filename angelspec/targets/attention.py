@@ -1,8 +1,8 @@
 """Ragged attention behind transformers' attention registry, so that no modelling file is forked.
 
 A model whose ``config._attn_implementation`` is ``angelspec_ragged`` calls :func:`ragged_attention_forward` in every
-layer. It hands over to the backend named in the context, which writes the new keys and values into the cache and attends: ``torch``
-(anywhere) or ``cpu`` (the C++ kernel of kernels/cpu, float32 activations).
+layer. It hands over to the backend named in the context, which writes the new keys and values into the cache and
+attends: ``torch`` (anywhere) or ``cpu`` (the C++ kernel of kernels/cpu, float32 activations).
 
 No mask function is registered under the name, on purpose: transformers then skips mask building altogether (with one
 it would look for packed sequences in the position ids, which makes a GPU wait in every pass).
@@ -70,12 +70,24 @@ def _attend(
 
 
 def cpu_attention(
-    q: torch.Tensor, new: Tensors, cache: Tensors, context: RaggedContext | LayerContext, scale: float, window: int | None
+    q: torch.Tensor,
+    new: Tensors,
+    cache: Tensors,
+    context: RaggedContext | LayerContext,
+    scale: float,
+    window: int | None,
 ) -> torch.Tensor:
     """The same by the C++ kernel: q, keys and values float32, the cache float32 or bfloat16."""
     key, value = new
     return torch.ops.angelspec_cpu.ragged_attention(
-        q.contiguous(), key.contiguous(), value.contiguous(), *cache, context.slots, context.positions, scale, window or 0
+        q.contiguous(),
+        key.contiguous(),
+        value.contiguous(),
+        *cache,
+        context.slots,
+        context.positions,
+        scale,
+        window or 0,
     )
 
 

@@ -29,9 +29,9 @@ def load_target(
     Args:
         policy: device and dtype of the weights, and whether to compile.
         cache_dir: where fetched files live; see ``spec.default_cache_dir``.
-        backend: attention implementation, a key of ``attention.BACKENDS``. ``auto`` takes the C++ kernels (packed linear
-            layers and attention, float32 arithmetic) for bfloat16 or float32 weights on a CPU with a C++ compiler,
-            else ``torch``.
+        backend: attention implementation, a key of ``attention.BACKENDS``. ``auto`` takes the C++ kernels (packed
+            linear layers and attention, float32 arithmetic) for bfloat16 or float32 weights on a CPU with a C++
+            compiler, else ``torch``.
 
     Raises:
         TargetError: the files cannot be had or read.
@@ -61,8 +61,8 @@ def _with_cpu_kernels(spec: TargetSpec, folder: Path, policy: DevicePolicy) -> T
     size = getattr(model.config, "head_dim", None) or model.config.hidden_size // model.config.num_attention_heads
     if size not in HEAD_SIZES or attention_windows(model.config) != (None,):
         raise _Unfit(
-            f"the CPU kernels serve full attention with head sizes {HEAD_SIZES}; this target has size {size} and windows"
-            f" {attention_windows(model.config)}. Use backend='torch'"
+            f"the CPU kernels serve full attention with head sizes {HEAD_SIZES}; this target has size {size} and"
+            f" windows {attention_windows(model.config)}. Use backend='torch'"
         )
     embedding = model.get_input_embeddings().weight
     with torch.no_grad():
@@ -74,7 +74,9 @@ def _with_cpu_kernels(spec: TargetSpec, folder: Path, policy: DevicePolicy) -> T
             target.compile_seconds = compile_layers(model, policy.dtype)
             target.compiled = True
         except Exception as error:  # torch.export has no common base for what it cannot trace
-            warnings.warn(f"the decoder layer runs uncompiled, about 3x slower at one request: {error!s:.300}", stacklevel=3)
+            warnings.warn(
+                f"the decoder layer runs uncompiled, about 3x slower at one request: {error!s:.300}", stacklevel=3
+            )
     return target
 
 

@@ -67,7 +67,12 @@ class Target:
     """A causal LM and its tokenizer. Weights are read-only; all state lives in the KV caches the caller holds."""
 
     def __init__(
-        self, model: nn.Module, tokenizer: Any, identity: Mapping[str, str], *, backend: str = "torch",
+        self,
+        model: nn.Module,
+        tokenizer: Any,
+        identity: Mapping[str, str],
+        *,
+        backend: str = "torch",
         cache_dtype: torch.dtype | None = None,
     ) -> None:
         """Switch ``model`` (any supported transformers causal LM, in eval mode) to the ragged attention.

@@ -137,6 +137,7 @@ def build_drafter(
     vocabulary.
     """
     d2t = None if plan.draft_vocab is None else choose_draft_vocab(counts, plan.draft_vocab, target.eos_ids)
+    config_class: Any  # each method's own for_target, with its own fields
     config_class, model = METHODS[plan.method]
     fields: dict[str, Any] = {"draft_vocab_size": plan.draft_vocab}
     if plan.method == "mtp":

@@ -1,8 +1,8 @@
 """Compiles ``ops.cpp`` once per machine and torch version, and loads its operators as ``torch.ops.angelspec_cpu``.
 
 The library lies in the cache folder under a name made of everything that decides its code: the sources, the flags, the
-compiler, the CPU's instruction sets and the torch version. It is compiled under a temporary name and renamed, so that a killed or a
-second process never leaves half a library or a stale lock behind.
+compiler, the CPU's instruction sets and the torch version. It is compiled under a temporary name and renamed, so that a
+killed or a second process never leaves half a library or a stale lock behind.
 """
 
 from __future__ import annotations
@@ -29,12 +29,17 @@ class CompilerMissing(RuntimeError):
 
 def find_compiler() -> str | None:
     """The C++ compiler that would be used: ``$CXX``, else ``g++``, else ``clang++``; None when there is none."""
-    return next((path for name in (os.environ.get("CXX"), "g++", "clang++") if name and (path := shutil.which(name))), None)
+    return next(
+        (path for name in (os.environ.get("CXX"), "g++", "clang++") if name and (path := shutil.which(name))), None
+    )
 
 
 def cache_folder() -> Path:
     """Where compiled code is kept: ``$ANGELSPEC_CACHE``, else the user's cache folder."""
-    root = os.environ.get("ANGELSPEC_CACHE") or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "angelspec"
+    root = (
+        os.environ.get("ANGELSPEC_CACHE")
+        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "angelspec"
+    )
     return Path(root) / "compiled"
 
 
@@ -66,8 +71,8 @@ def _compile(compiler: str, library: Path) -> None:
         result = subprocess.run(command, capture_output=True, text=True)
         if result.returncode:
             raise RuntimeError(
-                f"the CPU kernels do not compile with {compiler} (exit {result.returncode}): {result.stderr.strip()[-2000:]}\n"
-                "Use another compiler (CXX=...) or dtype float32, which needs none."
+                f"the CPU kernels do not compile with {compiler} (exit {result.returncode}):"
+                f" {result.stderr.strip()[-2000:]}\nUse another compiler (CXX=...) or dtype float32, which needs none."
             )
 
 
@@ -76,7 +81,9 @@ def load() -> None:
     """Build if needed, load, and register shapes for tracing. Raises CompilerMissing without a compiler."""
     compiler = find_compiler()
     if compiler is None:
-        raise CompilerMissing("the CPU kernels need a C++ compiler (g++ or clang++; or name one in CXX): none was found")
+        raise CompilerMissing(
+            "the CPU kernels need a C++ compiler (g++ or clang++; or name one in CXX): none was found"
+        )
     library = cache_folder() / f"angelspec_cpu_{fingerprint(compiler)}.so"
     if not library.exists():
         _compile(compiler, library)

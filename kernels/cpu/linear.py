@@ -1,6 +1,7 @@
 """Linear layers with packed weights, bfloat16 or float32, and float32 arithmetic on a CPU (the kernel is ``linear.h``).
 
-Cost of one call with ``rows`` inputs: 2 (bfloat16) or 4 (float32) * K * width bytes of weights read once, 2 * rows * K * width FLOP.
+Cost of one call with ``rows`` inputs: 2 (bfloat16) or 4 (float32) * K * width bytes of weights, read once, and
+2 * rows * K * width FLOP.
 """
 
 from __future__ import annotations
@@ -14,8 +15,8 @@ from angelspec.kernels.cpu.build import load
 def pack(weight: Tensor, dtype: torch.dtype = torch.bfloat16) -> Tensor:
     """Reorder a weight [width, K] into the kernel's panels of 2 * LANES output columns; missing columns are zeros.
 
-    bfloat16: int32 [panels, K, LANES], where the word at [p, k, lane] carries column ``lane`` of panel p in its lower and column
-    ``lane + LANES`` in its upper half. float32: float32 [panels, K, 2 * LANES].
+    bfloat16: int32 [panels, K, LANES], where the word at [p, k, lane] carries column ``lane`` of panel p in its lower
+    and column ``lane + LANES`` in its upper half. float32: float32 [panels, K, 2 * LANES].
     """
     load()
     lanes = torch.ops.angelspec_cpu.lanes()
@@ -64,11 +65,12 @@ class PackedLinear(nn.Module):
         return y if self.bias is None else y + self.bias
 
     def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}, bias={self.bias is not None}, weights={self.dtype}"
+        bias = self.bias is not None
+        return f"in_features={self.in_features}, out_features={self.out_features}, bias={bias}, weights={self.dtype}"
 
 
 def pack_linears(model: nn.Module, dtype: torch.dtype = torch.bfloat16) -> int:
-    """Replace every ``nn.Linear`` below ``model`` in place; return how many. Weights that were tied share one packed copy."""
+    """Replace every ``nn.Linear`` below ``model`` in place; return how many. Tied weights share one packed copy."""
     done: dict[int, PackedLinear] = {}
     count = 0
     for module in list(model.modules()):

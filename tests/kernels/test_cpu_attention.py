@@ -30,7 +30,7 @@ def naive(q, k, v, k_cache, v_cache, slots, positions, scale, window):  # type: 
 
 
 def case(heads: int, kv_heads: int, dim: int, dtype: torch.dtype, seed: int = 0, spread: float = 1.0):  # type: ignore[no-untyped-def]
-    """Three decoding rows, a verification of four rows and a prefill chunk of 20 over a cache full of other people's data."""
+    """Three decoding rows, a verification of four and a prefill chunk of 20, over a cache full of others' data."""
     g = torch.Generator().manual_seed(seed)
     slots = torch.tensor([4] * 4 + [0] + [2] * 20 + [1, 3])
     positions = torch.tensor([30, 31, 32, 33, 0, *range(5, 25), 63, 17])
