@@ -114,7 +114,9 @@ def run_key(target: Target, mode: Mode, part: Part) -> dict[str, Any]:
     key = {
         "version": RUN_KEY_VERSION,
         "target": target.identity,
-        "dtype": str(target.dtype).removeprefix("torch."),
+        "dtype": str(target.cache_dtype).removeprefix(
+            "torch."
+        ),  # what the weights are stored in, where kernels pack them
         "chat": ChatTemplate(target.tokenizer, mode.thinking, mode.system).identity,
         "sampling": {"temperature": mode.temperature, "top_p": mode.top_p, "top_k": mode.top_k},
         "max_new_tokens": mode.max_new_tokens,

@@ -207,6 +207,8 @@ def domain_means(
             by_answer = group.groupby("id")[column].agg(["sum", "count"]).to_numpy(float)
             by_answer = by_answer[by_answer[:, 1] > 0]
             n = len(by_answer)
+            if n == 0:
+                continue
             drawn = generator.multinomial(n, np.full(n, 1 / n), size=resamples) @ by_answer
             lo, hi = np.quantile(drawn[:, 0] / drawn[:, 1], [0.025, 0.975])
             total = by_answer.sum(axis=0)
