@@ -97,9 +97,8 @@ fig, axes = plt.subplots(figsize=(style.WIDTH_IN, 2.8))
 for domain in domains:
     lengths = np.sort(table[table.domain == domain].tokens)
     share = np.arange(1, len(lengths) + 1) / len(lengths)
-    axes.step(lengths, share, where="post", color=style.DOMAIN_COLORS[domain])
-    axes.plot(*(v[len(lengths) // 2] for v in (lengths, share)), style.DOMAIN_MARKERS[domain],
-              color=style.DOMAIN_COLORS[domain], label=f"{domain} (median marked)")  # fmt: skip
+    look = {"color": style.DOMAIN_COLORS[domain], "marker": style.DOMAIN_MARKERS[domain], "label": domain}
+    axes.plot(lengths, share, drawstyle="steps-post", markevery=0.1, **look)
 axes.axvline(key["max_new_tokens"], color="black", linestyle=":", label="limit")
 axes.set(xlabel="length of an answer, tokens", ylabel="share of answers up to it", title="Length of the answers")
 axes.legend(loc="upper left")
@@ -134,7 +133,7 @@ for domain in domains:
     by_place = mine.groupby(place).top1.mean()
     right.plot(range(len(by_place)), by_place, **look)
 left.set(
-    xlabel="entropy of a token, nats", ylabel="share of tokens up to it", xlim=(-0.05, 4), title="Most words are easy"
+    xlabel="entropy of a token, nats", ylabel="share of tokens up to it", xlim=(-0.05, 4), title="Entropy of the law"
 )
 left.legend(loc="lower right")
 ticks = [f"{a}" for a in bins[: len(by_place)]]
@@ -232,9 +231,7 @@ value = means.set_index(["domain", "metric"]).value
 ranking = sorted(domains, key=lambda domain: value[domain, "entropy"])
 for domain in ranking:
     entropy, sure, ended = value[domain, "entropy"], value[domain, "sure"], overview.finished[domain]
-    print(
-        f"{domain}: {entropy:.2f} nats a token, top-1 mass >= 0.9 for {sure:.0%} of them; {ended:.0%} of answers finished;"
-    )
+    print(f"{domain}: {entropy:.2f} nats a token, top-1 mass >= 0.9 for {sure:.0%}; {ended:.0%} of answers finished;")
     print(f"    {words[domain]:.2f} words a round for a perfect guesser")
 easiest, hardest = ranking[0], ranking[-1]
 print(f"\nThe most predictable domain is {easiest}, the least {hardest}: a long draft pays first in {easiest}.")

@@ -15,7 +15,7 @@ import pytest
 from .conftest import Run, copy_checkout, nobody_left
 
 Snakemake = Callable[..., subprocess.CompletedProcess[str]]
-PAGES = {"00_primer": "primer", "09_machine": "machine"}  # notebook: rule
+PAGES = {"00_primer": "primer", "01_data_specialization": "data_specialization", "09_machine": "machine"}  # rule
 pytestmark = pytest.mark.timeout(560)  # the first test of this module waits for the whole run
 SMOKE = ("--cores", "2", "--config", "scale=smoke")
 

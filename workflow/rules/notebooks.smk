@@ -1,6 +1,6 @@
 # Pages that belong to no stage. Every notebook rule: source in; page, figures, rows of summary.json and provenance out;
 # the executed notebook is the log.
-NOTEBOOKS = ["00_primer", "09_machine"]
+NOTEBOOKS = ["00_primer", "01_data_specialization", "09_machine"]
 
 
 rule primer:
