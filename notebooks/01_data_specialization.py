@@ -53,6 +53,7 @@ from angelspec.plotting import style
 style.use_style()
 
 
+# %%
 def keep(figure, name):
     """Badge a figure that is not comparable, and save it where the workflow asked for it."""
     if not comparable:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import ast
 from fractions import Fraction
 from itertools import product
 from pathlib import Path
 
+import jupytext
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -66,3 +68,18 @@ def test_laws_that_are_none_are_refused():
     for weights in [(), (0, 0), (1, -1, 3)]:
         with pytest.raises(ValueError, match="non-negative weights"):
             law(*weights)
+
+
+@pytest.mark.parametrize("name", ["00_primer", "01_data_specialization"])
+def test_notebooks_are_short_cells_of_narrative_and_figures(name):
+    cells = jupytext.read(NOTEBOOKS / f"{name}.py").cells
+    code = [cell for cell in cells if cell.cell_type == "code"]
+    assert len(code) <= 25
+    assert max(len(cell.source.splitlines()) for cell in code) <= 25
+    assert [cell.metadata.get("tags") for cell in code].count(["parameters"]) == 1
+    assert cells[0].cell_type == "markdown", "the story comes first"
+    assert code[-1].source.count("assert ") >= 4, "the last cell asserts the claims"
+    tree = ast.parse("\n".join(cell.source for cell in code))
+    functions = [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)]
+    assert not any(isinstance(node, ast.ClassDef) for node in ast.walk(tree))
+    assert all((node.end_lineno or 0) - node.lineno < 16 for node in functions)
