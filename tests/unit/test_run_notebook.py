@@ -87,6 +87,23 @@ def test_a_run_gives_page_log_data_and_provenance(notebook: Path) -> None:
     assert sorted(path.name for path in (folder / "log").iterdir()) == ["page.ipynb"], "no lock is left"
 
 
+def test_kernels_that_run_at_the_same_time_do_not_meet(tmp_path: Path) -> None:
+    """Two runners in one working folder, as the workflow starts them, each with its own sockets."""
+    source = NOTEBOOK + "\n# %%\nimport time\ntime.sleep(3)\nprint(sorted(os.listdir()))\n"
+    started = []
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.py").write_text(source)
+        command = [sys.executable, str(RUNNER), f"{name}.py", "--executed", f"{name}.ipynb", "--html", f"{name}.html"]
+        parameters = {"out": f"{name}.out", "rate": 1.0, "words": [name], "task": None}
+        command += ["--parameters", json.dumps(parameters), "--provenance", f"{name}.json", "--outputs", f"{name}.out"]
+        started.append(subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True))
+    for name, process in zip("ab", started, strict=True):
+        _, log = process.communicate(timeout=200)
+        assert process.returncode == 0, log
+        assert json.loads((tmp_path / f"{name}.out").read_text())[:2] == [1.0, [name]]
+        assert "ipc" not in (tmp_path / f"{name}.ipynb").read_text().split("time.sleep(3)")[-1]
+
+
 def test_a_failing_cell_is_one_line_and_the_log_shows_it(notebook: Path) -> None:
     result = run(notebook, {"out": "out.json", "rate": 1, "words": [], "task": "fail"})
     assert result.returncode == 1

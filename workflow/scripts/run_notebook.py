@@ -167,7 +167,9 @@ def execute(notebook: Any, parameters: dict[str, Any], executed: str | Path, sou
     papermill_engines.register("observed", ObservedEngine)
     logging.getLogger("papermill").setLevel(logging.ERROR)  # its check of parameters does not read all type comments
     Path(executed).parent.mkdir(parents=True, exist_ok=True)
-    ipc = {"transport": "ipc"}  # TCP ports of kernels that start together collide now and then
+    # TCP ports of kernels that start together collide now and then. So do sockets, unless they are named: a manager
+    # without a connection file calls them kernel-ipc-1, -2, ... in the working folder, which all kernels share.
+    ipc = {"transport": "ipc", "ip": str(Path(os.environ["JUPYTER_RUNTIME_DIR"]) / "k")}
     with Heartbeat(Path(source).stem, lambda: _progress(seen[-1].nb if seen else notebook), HEARTBEAT_S) as heart:
         heart.say(f"starts with {os.environ['ANGELSPEC_THREADS']} threads")
         try:
