@@ -72,11 +72,17 @@ def memory_bytes() -> int:
     return min(total, int(limit)) if limit.isdecimal() and total else total
 
 
+def cxx_compiler_path() -> str | None:
+    """Path of the C++ compiler torch would call (``$CXX``, else g++, clang++ or c++ on the path), or None."""
+    candidates = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
+    return next((path for name in candidates if (path := shutil.which(name))), None)
+
+
 @functools.cache
 def cxx_compiler() -> str | None:
-    """Name of the C++ compiler torch would call (``$CXX``, else g++, clang++ or c++ on the path), or None."""
-    candidates = [os.environ["CXX"]] if os.environ.get("CXX") else ["g++", "clang++", "c++"]
-    return next((Path(name).name for name in candidates if shutil.which(name)), None)
+    """Name of that compiler, without its folder, or None."""
+    path = cxx_compiler_path()
+    return path and Path(path).name
 
 
 def gpu_names() -> list[str]:

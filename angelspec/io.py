@@ -109,15 +109,26 @@ def _remove_leftovers(final: Path) -> None:
     for name in os.listdir(final.parent):
         if name.startswith(prefix) and name.endswith(".tmp"):
             writer = name[len(prefix) : -len(".tmp")]
-            if writer.isdecimal() and not _is_alive(int(writer)):
+            if writer.isdecimal() and not is_alive(int(writer)):
                 (final.parent / name).unlink(missing_ok=True)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
+    """Whether a process of that id exists and is not a zombie (a zombie holds nothing any more)."""
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
         return False
     except PermissionError:
         return True
+    with contextlib.suppress(OSError, IndexError):
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     return True
+
+
+def default_cache_dir() -> Path:
+    """``$ANGELSPEC_CACHE``, else ``angelspec`` in the user's cache folder (XDG)."""
+    if os.environ.get("ANGELSPEC_CACHE"):
+        return Path(os.environ["ANGELSPEC_CACHE"])
+    base = os.environ.get("XDG_CACHE_HOME")
+    return (Path(base) if base else Path.home() / ".cache") / "angelspec"

@@ -21,6 +21,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
 
+from angelspec.io import is_alive
+
 PARENT = "ANGELSPEC_PARENT"  # process id of whoever started the job; set by the workflow and by the notebook runner
 THREAD_VARIABLES = (
     "ANGELSPEC_THREADS",
@@ -67,19 +69,6 @@ def skip_uri_grammar() -> None:
     jsonschema treats the grammar package as optional. Call before papermill, nbformat or jsonschema is imported.
     """
     sys.modules.setdefault("rfc3987_syntax", None)  # type: ignore[arg-type]
-
-
-def is_alive(pid: int) -> bool:
-    """Whether a process of that id exists and is not a zombie (a zombie holds nothing any more)."""
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    with contextlib.suppress(OSError, IndexError):
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
-    return True
 
 
 @contextlib.contextmanager

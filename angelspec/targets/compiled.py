@@ -25,6 +25,7 @@ from torch import Tensor, nn
 from angelspec.io import atomic_path
 from angelspec.kernels.cpu import build
 from angelspec.provenance import source_digest
+from angelspec.targets.model import TargetDims
 from angelspec.targets.ragged import LayerContext
 
 MIN_ROWS, MAX_ROWS = 2, 1 << 16  # export specialises on one row, so that a lone row is sent twice (see Target.forward)
@@ -90,9 +91,8 @@ def _compile(layer: nn.Module, rotary: Callable[..., Any], config: Any, cache_dt
     positions = torch.arange(rows)
     hidden = torch.zeros(1, rows, config.hidden_size)
     cos, sin = rotary(hidden, positions[None])
-    heads = getattr(config, "num_key_value_heads", None) or config.num_attention_heads
-    size = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-    cache = [torch.zeros(8, 16, heads, size, dtype=cache_dtype) for _ in range(2)]
+    dims = TargetDims.from_config(config)
+    cache = [torch.zeros(8, 16, dims.num_kv_heads, dims.head_dim, dtype=cache_dtype) for _ in range(2)]
     weights = tuple(tensor.detach() for tensor in _state(layer).values())
     n, slots, length = Dim("rows", min=MIN_ROWS, max=MAX_ROWS), Dim("slots", min=2), Dim("length", min=2)
     by_row, in_cache = {1: n}, {0: slots, 1: length}

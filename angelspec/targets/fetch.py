@@ -14,9 +14,9 @@ from typing import Any, Protocol
 
 from filelock import FileLock
 
-from angelspec.io import read_json, write_json
+from angelspec.io import default_cache_dir, read_json, write_json
 from angelspec.provenance import file_digest
-from angelspec.targets.spec import TargetError, TargetSpec, default_cache_dir
+from angelspec.targets.spec import TargetError, TargetSpec
 
 MANIFEST = "angelspec-target.json"
 _HUB_FILES = ["*.json", "*.safetensors", "*.jinja", "*.model", "merges.txt", "vocab.txt", "LICENSE*"]

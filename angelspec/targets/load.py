@@ -16,7 +16,7 @@ from angelspec.targets.attention import ATTENTION_NAME, register
 from angelspec.targets.compiled import compile_layers
 from angelspec.targets.fetch import fetch_target, target_identity
 from angelspec.targets.float64 import keep_float64
-from angelspec.targets.model import Target
+from angelspec.targets.model import Target, TargetDims
 from angelspec.targets.spec import TargetError, TargetSpec, UnsupportedTarget
 from angelspec.targets.support import attention_windows
 
@@ -28,7 +28,7 @@ def load_target(
 
     Args:
         policy: device and dtype of the weights, and whether to compile.
-        cache_dir: where fetched files live; see ``spec.default_cache_dir``.
+        cache_dir: where fetched files live; see ``angelspec.io.default_cache_dir``.
         backend: attention implementation, a key of ``attention.BACKENDS``. ``auto`` takes the C++ kernels (packed
             linear layers and attention, float32 arithmetic) for bfloat16 or float32 weights on a CPU with a C++
             compiler, else ``torch``.
@@ -58,7 +58,7 @@ class _Unfit(UnsupportedTarget):
 def _with_cpu_kernels(spec: TargetSpec, folder: Path, policy: DevicePolicy) -> Target:
     """Linear weights packed in ``policy.dtype``, activations float32, the layer compiled once if the policy says so."""
     model, tokenizer = load_folder(folder, torch.float32)
-    size = getattr(model.config, "head_dim", None) or model.config.hidden_size // model.config.num_attention_heads
+    size = TargetDims.from_config(model.config).head_dim
     if size not in HEAD_SIZES or attention_windows(model.config) != (None,):
         raise _Unfit(
             f"the CPU kernels serve full attention with head sizes {HEAD_SIZES}; this target has size {size} and"

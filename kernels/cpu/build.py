@@ -9,15 +9,14 @@ from __future__ import annotations
 
 import functools
 import hashlib
-import os
 import platform
-import shutil
 import subprocess
 from pathlib import Path
 
 import torch
 
-from angelspec.io import atomic_path
+from angelspec.hardware import cxx_compiler_path as find_compiler
+from angelspec.io import atomic_path, default_cache_dir
 
 SOURCES = ("ops.cpp", "linear.h", "attention.h", "vector.h")
 FLAGS = ("-O3", "-march=native", "-std=c++20", "-fPIC", "-fopenmp", "-shared")
@@ -27,20 +26,9 @@ class CompilerMissing(RuntimeError):
     """No C++ compiler: the CPU kernels cannot be built here."""
 
 
-def find_compiler() -> str | None:
-    """The C++ compiler that would be used: ``$CXX``, else ``g++``, else ``clang++``; None when there is none."""
-    return next(
-        (path for name in (os.environ.get("CXX"), "g++", "clang++") if name and (path := shutil.which(name))), None
-    )
-
-
 def cache_folder() -> Path:
-    """Where compiled code is kept: ``$ANGELSPEC_CACHE``, else the user's cache folder."""
-    root = (
-        os.environ.get("ANGELSPEC_CACHE")
-        or Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "angelspec"
-    )
-    return Path(root) / "compiled"
+    """Where compiled code is kept: beside the fetched targets."""
+    return default_cache_dir() / "compiled"
 
 
 def _cpu_features() -> str:

@@ -28,13 +28,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT))  # a bare checkout has nothing installed
 
+from angelspec.io import is_alive  # noqa: E402
 from angelspec.jobs import (  # noqa: E402
     PARENT,
     Heartbeat,
     LockBusy,
     die_with_parent,
     exclusive,
-    is_alive,
     machine,
     skip_uri_grammar,
     use_threads,

@@ -14,8 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from angelspec.data.prompts import Prompt, PromptError, make_prompt
+from angelspec.io import default_cache_dir
 from angelspec.targets.fetch import WheelFile, download_wheel, extract_checked
-from angelspec.targets.spec import TargetError, default_cache_dir
+from angelspec.targets.spec import TargetError
 
 # A base model gets the bare prompt; a chat model has to be told what to do with it.
 REQUEST = (

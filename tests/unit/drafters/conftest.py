@@ -10,14 +10,11 @@ import torch
 from torch import Tensor
 
 from angelspec.drafters.base import NeuralDrafter
-from angelspec.drafters.dflash import DFlash, DFlashConfig
-from angelspec.drafters.dfly import DFly, DFlyConfig
-from angelspec.drafters.mtp import MTP, MTPConfig
 from angelspec.targets.rows import Rows
 from angelspec.training.types import PackedBatch
+from tests.tiny_drafters import random_drafter
 
 LAYER_IDS = (0, 1, 3)
-MASK_TOKEN = 5
 PROMPT = 4  # tokens of each document that the target did not write
 
 
@@ -69,21 +66,6 @@ def make(tiny_llama: Any) -> Callable[..., NeuralDrafter]:
     """make("dfly", block_size=4, ...): a drafter with random weights everywhere, nothing switched off by zeros."""
 
     def build(kind: str, seed: int = 1, d2t: Tensor | None = None, target: Any = None, **fields: Any) -> NeuralDrafter:
-        target = target or tiny_llama
-        size = None if d2t is None else len(d2t)
-        common = {"draft_vocab_size": size, "qk_norm": True}
-        if kind == "mtp":
-            config = MTPConfig.for_target(target.config, target.identity, **{"depths": 3, **common, **fields})
-            drafter: NeuralDrafter = MTP(config, d2t)
-        else:
-            own = {"num_layers": 2, "block_size": 4, "target_layer_ids": LAYER_IDS, "mask_token_id": MASK_TOKEN}
-            config_class, model = {"dflash": (DFlashConfig, DFlash), "dfly": (DFlyConfig, DFly)}[kind]
-            drafter = model(config_class.for_target(target.config, target.identity, **{**own, **common, **fields}), d2t)
-        generator = torch.Generator().manual_seed(seed)
-        for parameter in drafter.parameters():
-            noise = torch.randn(parameter.shape, generator=generator)
-            parameter.data = 1 + 0.1 * noise if parameter.ndim == 1 else 0.3 * noise
-        drafter.borrow(target.embed_tokens, target.lm_head)
-        return drafter
+        return random_drafter(kind, target or tiny_llama, LAYER_IDS, seed=seed, d2t=d2t, **fields)
 
     return build

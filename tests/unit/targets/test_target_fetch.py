@@ -13,11 +13,12 @@ import pytest
 import torch
 
 from angelspec.device import DevicePolicy
+from angelspec.io import default_cache_dir
 from angelspec.targets import __main__ as command
 from angelspec.targets import fetch
 from angelspec.targets.load import load_folder, load_target
 from angelspec.targets.rows import Rows
-from angelspec.targets.spec import SMOLLM2, TargetError, TargetSpec, UnsupportedTarget, default_cache_dir
+from angelspec.targets.spec import SMOLLM2, TargetError, TargetSpec, UnsupportedTarget
 from tests.unit.targets.tiny_wheel import byte_alphabet, write_gguf, write_wheel
 
 FLOAT32 = DevicePolicy("cpu", torch.float32, 1, False, {})
